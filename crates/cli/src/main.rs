@@ -1,0 +1,2 @@
+//! The `codelab` binary.
+fn main() {}

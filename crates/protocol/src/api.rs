@@ -1,0 +1,253 @@
+//! Request and response bodies of the runtime API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    AgentName, CallId, ClientMessageId, CommandPart, Digest, Message, SessionId, Timestamp, Tool, TurnStatus, UserId,
+};
+
+/// Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing, so that a missing
+/// field has its own code.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentStreamRequest {
+    pub session_id: SessionId,
+    /// `user_message` (default), `tool_result`, `switch_agent` or `hitl_decision`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<MessageType>)]
+    pub message_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool_call_id: Option<CallId>,
+    /// A text or any JSON.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub tool_result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hitl_decision: Option<HitlDecision>,
+    /// A repeat of the same id returns the first one's stream and never starts a second turn.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_message_id: Option<ClientMessageId>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub context: Option<CallerContext>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageType {
+    UserMessage,
+    ToolResult,
+    SwitchAgent,
+    HitlDecision,
+}
+
+impl MessageType {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "user_message" => Some(Self::UserMessage),
+            "tool_result" => Some(Self::ToolResult),
+            "switch_agent" => Some(Self::SwitchAgent),
+            "hitl_decision" => Some(Self::HitlDecision),
+            _ => None,
+        }
+    }
+}
+
+/// A person's decision; `decision` is APPROVE, EDIT or REJECT in any case.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HitlDecision {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub decision: Option<String>,
+    /// The new arguments, for EDIT.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub modified_args: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub feedback: Option<String>,
+    /// With APPROVE: later calls of the same kind pass for the rest of the session.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub remember: Option<bool>,
+    /// The digest that was shown; a wrong one is refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digest: Option<String>,
+}
+
+/// Who is behind a runtime call, for prompts and the audit log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CallerContext {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user_id: Option<UserId>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timezone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub household_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub locale: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthStatus {
+    Healthy,
+    Degraded,
+    Unhealthy,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Health {
+    pub status: HealthStatus,
+    pub version: String,
+    pub multi_agent_mode: bool,
+    pub registered_agents: Vec<AgentName>,
+    pub checks: Vec<HealthCheck>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HealthCheck {
+    pub name: String,
+    pub status: HealthStatus,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub detail: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentList {
+    pub agents: Vec<AgentInfo>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentInfo {
+    pub agent_type: AgentName,
+    pub description: String,
+    pub allowed_tools: Vec<Tool>,
+    pub file_restrictions: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CurrentAgent {
+    pub session_id: SessionId,
+    pub current_agent: AgentName,
+    pub switch_count: u64,
+    pub last_switch_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionList {
+    pub sessions: Vec<SessionInfo>,
+    pub total: u64,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionInfo {
+    pub session_id: SessionId,
+    pub title: Option<String>,
+    pub created_at: Timestamp,
+    pub last_activity: Timestamp,
+    pub is_active: bool,
+    pub message_count: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CreateSession {
+    pub session_id: SessionId,
+    /// Appended to each agent's own prompt.
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionCreated {
+    pub session_id: SessionId,
+    pub created_at: Timestamp,
+    pub status: String,
+}
+
+/// Answer of an action on a session.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionAck {
+    pub session_id: SessionId,
+    /// What the action did: `reset`, `cancelled`, `idle` (there was nothing to cancel), `restored`.
+    pub status: String,
+    pub current_agent: AgentName,
+    /// How the running turn stands, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turn: Option<TurnStatus>,
+    pub queued: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionHistory {
+    pub session_id: SessionId,
+    pub messages: Vec<Message>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PendingApprovals {
+    pub session_id: SessionId,
+    pub pending_approvals: Vec<ApprovalInfo>,
+}
+
+/// A durable question to a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ApprovalInfo {
+    pub call_id: CallId,
+    /// `tool`, `plan` or `budget`.
+    pub kind: String,
+    pub tool_name: String,
+    #[schema(value_type = Object)]
+    pub arguments: Map<String, Value>,
+    pub digest: Digest,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub parts: Vec<CommandPart>,
+    pub reason: String,
+    pub created_at: Timestamp,
+    /// Absent when approvals never expire.
+    pub expires_at: Option<Timestamp>,
+    pub timeout_seconds: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentHistory {
+    pub session_id: SessionId,
+    pub switches: Vec<SwitchEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SwitchEntry {
+    pub from_agent: AgentName,
+    pub to_agent: AgentName,
+    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confidence: Option<String>,
+    pub timestamp: Timestamp,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AuditList {
+    pub session_id: SessionId,
+    pub audit: Vec<AuditEntry>,
+    /// Whether the chain of hashes is whole.
+    pub verified: bool,
+}
+
+/// One decision. A purge blanks the arguments and keeps the row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AuditEntry {
+    pub call_id: CallId,
+    pub tool_name: String,
+    #[schema(value_type = Option<Object>)]
+    pub original_args: Option<Map<String, Value>>,
+    #[schema(value_type = Option<Object>)]
+    pub modified_args: Option<Map<String, Value>>,
+    /// `approve`, `edit`, `reject` or `timeout`.
+    pub decision: String,
+    pub decided_by: String,
+    pub reason: Option<String>,
+    pub timestamp: Timestamp,
+    pub hash: Digest,
+}
