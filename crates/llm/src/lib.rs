@@ -1,1 +1,43 @@
-//! (to come)
+//! Talks to language models: one client for everything that speaks the OpenAI chat format, and an offline
+//! demonstration model for a server without one.
+//!
+//! What lives here: the wire format, timeouts, retries, prices. What must never: decisions about a turn, tools or
+//! agents, and anything that is stored. A failure leaves this crate as a [`ModelFailure`] whose text is safe to show.
+
+mod address;
+mod config;
+mod demo;
+mod openai;
+mod price;
+mod secret;
+
+use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
+use futures_util::future::BoxFuture;
+
+pub use address::{InvalidAddress, is_private_address};
+pub use config::{Auth, ConfigError, OpenAiConfig};
+pub use demo::DemoModel;
+pub use openai::OpenAiModel;
+pub use price::{Price, PriceTable};
+pub use secret::Secret;
+
+/// Something that answers model requests.
+pub trait Model: Send + Sync {
+    /// Answers one request. `on_text` gets the text piece by piece as it arrives; the pieces joined are the answer's
+    /// text. Dropping the future aborts the call.
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
+
+    fn describe(&self) -> ModelDescription;
+}
+
+/// What a person may know about the configured model: never its address or key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelDescription {
+    pub label: String,
+    /// Whether this is the built-in demonstration, which understands nothing.
+    pub demo: bool,
+}

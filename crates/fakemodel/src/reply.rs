@@ -1,0 +1,200 @@
+//! What the model answers to one request: the content, and the ways in which it goes wrong.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::gate::Gate;
+
+/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then add to it.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub(crate) content: Content,
+    pub(crate) streamed: bool,
+    pub(crate) hold: Option<Gate>,
+    pub(crate) delay_per_delta: Option<Duration>,
+    pub(crate) interruption: Option<(After, Interruption)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    Completion(Completion),
+    /// A 200 event stream whose body is exactly these pieces.
+    Raw(Vec<Bytes>),
+    Status {
+        code: u16,
+        headers: Vec<(String, String)>,
+        body: String,
+    },
+    /// The request is taken and never answered.
+    Hang,
+    /// Headers, then one comment byte at a time, for ever.
+    Dribble {
+        every: Duration,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Completion {
+    pub text: String,
+    pub calls: Vec<(String, String)>,
+    pub argument_pieces: usize,
+    pub usage: Option<(u64, u64)>,
+    pub finish_reason: Option<String>,
+}
+
+/// Where in the stream something happens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum After {
+    Deltas(usize),
+    Bytes(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Interruption {
+    /// The connection is closed without the end of the body.
+    Cut,
+    /// The connection stays open and nothing more comes.
+    Silence,
+    /// The rest comes when the test says so.
+    Hold(Gate),
+}
+
+impl Reply {
+    /// Text, streamed word by word, with usage counted in words.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let words = text.split_whitespace().count() as u64;
+        Self::completion(Completion { text, usage: Some((10, words)), ..Completion::default() })
+    }
+
+    pub fn text_with_usage(text: impl Into<String>, prompt_tokens: u64, completion_tokens: u64) -> Self {
+        Self::text(text).with_usage(prompt_tokens, completion_tokens)
+    }
+
+    pub fn tool_call(name: &str, arguments: Value) -> Self {
+        Self::tool_calls(vec![(name, arguments)])
+    }
+
+    /// Several calls in one answer, as a model does that ignores `parallel_tool_calls: false`.
+    pub fn tool_calls(calls: Vec<(&str, Value)>) -> Self {
+        let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_string())).collect();
+        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+    }
+
+    /// A call whose arguments are this very text, valid JSON or not.
+    pub fn tool_call_raw(name: &str, arguments: &str) -> Self {
+        let calls = vec![(name.to_owned(), arguments.to_owned())];
+        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+    }
+
+    /// A 200 event stream with exactly these bytes, piece by piece, ended cleanly.
+    pub fn raw<P: Into<Bytes>>(pieces: impl IntoIterator<Item = P>) -> Self {
+        Self::with_content(Content::Raw(pieces.into_iter().map(Into::into).collect()))
+    }
+
+    pub fn status(code: u16, body: impl Into<String>) -> Self {
+        Self::status_with_headers(code, &[], body)
+    }
+
+    pub fn status_with_headers(code: u16, headers: &[(&str, &str)], body: impl Into<String>) -> Self {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self::with_content(Content::Status { code, headers, body: body.into() })
+    }
+
+    /// The answer of a server that does not serve the asked model.
+    pub fn unknown_model(model: &str) -> Self {
+        let message = format!("The model `{model}` does not exist");
+        Self::status(404, json!({"error": {"message": message, "code": "model_not_found"}}).to_string())
+    }
+
+    /// Takes the request and never answers, until the caller goes or the server is dropped.
+    pub fn hang() -> Self {
+        Self::with_content(Content::Hang)
+    }
+
+    /// Answers with headers, then one byte of a comment at a time, for ever.
+    pub fn dribble(every: Duration) -> Self {
+        Self::with_content(Content::Dribble { every })
+    }
+
+    /// Text that comes before the tool calls.
+    pub fn with_text(self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        self.map_completion(|completion| completion.text = text)
+    }
+
+    pub fn with_usage(self, prompt_tokens: u64, completion_tokens: u64) -> Self {
+        self.map_completion(|completion| completion.usage = Some((prompt_tokens, completion_tokens)))
+    }
+
+    pub fn without_usage(self) -> Self {
+        self.map_completion(|completion| completion.usage = None)
+    }
+
+    /// Instead of `stop` or `tool_calls`.
+    pub fn with_finish_reason(self, reason: &str) -> Self {
+        self.map_completion(|completion| completion.finish_reason = Some(reason.to_owned()))
+    }
+
+    /// Streams each call's arguments in this many pieces.
+    pub fn split_arguments(self, pieces: usize) -> Self {
+        self.map_completion(|completion| completion.argument_pieces = pieces.max(1))
+    }
+
+    /// One JSON body, whatever was asked.
+    pub fn not_streamed_json(mut self) -> Self {
+        self.streamed = false;
+        self
+    }
+
+    pub fn with_delay_per_delta(mut self, delay: Duration) -> Self {
+        self.delay_per_delta = Some(delay);
+        self
+    }
+
+    /// Nothing at all, not even headers, before the gate opens.
+    pub fn hold(mut self, gate: &Gate) -> Self {
+        self.hold = Some(gate.clone());
+        self
+    }
+
+    pub fn hold_after_deltas(self, deltas: usize, gate: &Gate) -> Self {
+        self.interrupt(After::Deltas(deltas), Interruption::Hold(gate.clone()))
+    }
+
+    /// The connection stays open and nothing more comes: a half-open peer.
+    pub fn hang_after_deltas(self, deltas: usize) -> Self {
+        self.interrupt(After::Deltas(deltas), Interruption::Silence)
+    }
+
+    pub fn cut_after_deltas(self, deltas: usize) -> Self {
+        self.interrupt(After::Deltas(deltas), Interruption::Cut)
+    }
+
+    pub fn cut_after_bytes(self, bytes: usize) -> Self {
+        self.interrupt(After::Bytes(bytes), Interruption::Cut)
+    }
+
+    fn interrupt(mut self, after: After, interruption: Interruption) -> Self {
+        self.interruption = Some((after, interruption));
+        self
+    }
+
+    fn map_completion(mut self, change: impl FnOnce(&mut Completion)) -> Self {
+        match &mut self.content {
+            Content::Completion(completion) => change(completion),
+            other => panic!("only text and tool calls can be changed like this, not {other:?}"),
+        }
+        self
+    }
+
+    fn completion(completion: Completion) -> Self {
+        Self::with_content(Content::Completion(completion))
+    }
+
+    fn with_content(content: Content) -> Self {
+        Self { content, streamed: true, hold: None, delay_per_delta: None, interruption: None }
+    }
+}

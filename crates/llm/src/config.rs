@@ -1,0 +1,110 @@
+//! What must be known to call a model server, with the limits a call obeys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::address::InvalidAddress;
+use crate::price::PriceTable;
+use crate::secret::Secret;
+
+/// How to reach and use an OpenAI-compatible server. Start from [`OpenAiConfig::new`].
+#[derive(Debug, Clone)]
+pub struct OpenAiConfig {
+    /// `LLM_PROXY_URL`; a trailing `/` or `/v1` is tolerated.
+    pub base_url: String,
+    pub auth: Auth,
+    /// `LLM_MODEL`: used when the server does not know the asked model.
+    pub fallback_model: Option<String>,
+    /// `LLM_MODEL_OVERRIDE`: every call goes to this model.
+    pub model_override: Option<String>,
+    /// Rewrites names on the wire.
+    pub model_map: BTreeMap<String, String>,
+    /// The whole call, retries included.
+    pub timeout: Duration,
+    /// Silence within a call, the wait for its first byte included.
+    pub idle_timeout: Duration,
+    pub connect_timeout: Duration,
+    /// Calls made again after 429, 5xx and connection failures.
+    pub max_retries: u32,
+    /// The wait before the first retry; it doubles with each further one.
+    pub retry_delay: Duration,
+    /// Text and tool arguments of one answer together.
+    pub max_output_bytes: usize,
+    pub prices: PriceTable,
+}
+
+/// How a call proves who it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer`.
+    Bearer(Secret),
+    /// `X-Internal-Auth`.
+    InternalHeader(Secret),
+    None,
+}
+
+impl OpenAiConfig {
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(360);
+    pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_MAX_RETRIES: u32 = 3;
+    pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
+    pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
+
+    pub fn new(base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            auth: Auth::None,
+            fallback_model: None,
+            model_override: None,
+            model_map: BTreeMap::new(),
+            timeout: Self::DEFAULT_TIMEOUT,
+            idle_timeout: Self::DEFAULT_IDLE_TIMEOUT,
+            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            max_retries: Self::DEFAULT_MAX_RETRIES,
+            retry_delay: Self::DEFAULT_RETRY_DELAY,
+            max_output_bytes: Self::DEFAULT_MAX_OUTPUT_BYTES,
+            prices: PriceTable::default(),
+        }
+    }
+
+    /// The name to send for an agent's model.
+    pub(crate) fn wire_model<'a>(&'a self, asked: &'a str) -> &'a str {
+        match &self.model_override {
+            Some(model) => model,
+            None => self.mapped(asked),
+        }
+    }
+
+    /// The model to call when the server does not know the one it was sent.
+    pub(crate) fn fallback_for(&self, sent: &str) -> Option<&str> {
+        let fallback = self.mapped(self.fallback_model.as_deref()?);
+        (fallback != sent).then_some(fallback)
+    }
+
+    fn mapped<'a>(&'a self, model: &'a str) -> &'a str {
+        self.model_map.get(model).map_or(model, String::as_str)
+    }
+}
+
+impl Auth {
+    pub(crate) fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::Bearer(secret) | Self::InternalHeader(secret) => Some(secret),
+            Self::None => None,
+        }
+    }
+}
+
+/// A setting that no call could be made with; the text names it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("LLM_PROXY_URL {0}")]
+    Address(#[from] InvalidAddress),
+    #[error("{setting} holds characters that an HTTP header cannot carry")]
+    Key { setting: &'static str },
+    #[error("{setting} must be more than 0")]
+    Zero { setting: &'static str },
+    #[error("LLM_PROXY_URL is https, but this system's certificate store cannot be used: {reason}")]
+    Certificates { reason: String },
+}

@@ -1,0 +1,146 @@
+//! The built-in offline demonstration model: no network, no understanding, always the same answer to the same request.
+//!
+//! It exists so that a server without a configured model can show routing, a tool call, an approval and a plan, and it
+//! says what it is wherever it speaks. What it says lives in `texts`.
+
+mod language;
+mod reading;
+mod texts;
+
+use std::time::Duration;
+
+use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, RawToolCall, Usage};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::{Model, ModelDescription};
+use language::Language;
+use reading::{Ask, ToolOutcome};
+
+const DEFAULT_WORD_DELAY: Duration = Duration::from_millis(5);
+/// The estimate that the rest of CodeLab uses where nothing is measured.
+const CHARACTERS_PER_TOKEN: usize = 4;
+const DEMO_FILE: &str = "codelab-demo.md";
+const TASK_TOKENS: u64 = 500;
+
+/// Answers without a model. Free of charge and of sense.
+#[derive(Debug, Clone)]
+pub struct DemoModel {
+    word_delay: Duration,
+}
+
+impl Default for DemoModel {
+    fn default() -> Self {
+        Self { word_delay: DEFAULT_WORD_DELAY }
+    }
+}
+
+impl DemoModel {
+    /// Waits this long after each word it says; zero says everything at once.
+    pub fn with_word_delay(word_delay: Duration) -> Self {
+        Self { word_delay }
+    }
+
+    async fn say(&self, text: &str, on_text: &mut (dyn FnMut(&str) + Send)) {
+        for word in text.split_inclusive(' ') {
+            on_text(word);
+            if !self.word_delay.is_zero() {
+                tokio::time::sleep(self.word_delay).await;
+            }
+        }
+    }
+}
+
+impl Model for DemoModel {
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
+        async move {
+            let (text, tool_call) = answer(request);
+            self.say(&text, on_text).await;
+            let usage = Some(usage(request, &text, tool_call.as_ref()));
+            Ok(ModelOutput { text, tool_calls: tool_call.into_iter().collect(), usage, warnings: Vec::new() })
+        }
+        .boxed()
+    }
+
+    fn describe(&self) -> ModelDescription {
+        ModelDescription { label: texts::LABEL.to_owned(), demo: true }
+    }
+}
+
+fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
+    let said = reading::last_user_text(request);
+    let language = Language::of(said);
+    let phrases = texts::phrases(language);
+    match reading::what_is_asked(request) {
+        Ask::Plan => (plan(request, phrases), None),
+        Ask::Classify => (classification(said), None),
+        Ask::Summary(outcome) => (summary(&outcome, phrases), None),
+        Ask::Step if request.tools.is_empty() => (phrases.plain.to_owned(), None),
+        Ask::Step => (phrases.opening.to_owned(), first_call(request, phrases)),
+    }
+}
+
+fn classification(prompt: &str) -> String {
+    let agent = reading::fitting_agent(prompt);
+    json!({"agent": agent, "confidence": "low", "reason": texts::ROUTING_REASON}).to_string()
+}
+
+/// Writing a file shows an approval; reading the folder is the next best.
+fn first_call(request: &ModelRequest, phrases: &texts::Phrases) -> Option<RawToolCall> {
+    let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    let (name, arguments) = if offered("write_file") {
+        ("write_file", json!({"path": DEMO_FILE, "content": phrases.file_content}))
+    } else if offered("list_files") {
+        ("list_files", json!({"path": "."}))
+    } else {
+        return None;
+    };
+    Some(RawToolCall { name: name.to_owned(), arguments: arguments.to_string() })
+}
+
+fn summary(outcome: &ToolOutcome, phrases: &texts::Phrases) -> String {
+    let told = match outcome {
+        ToolOutcome::Rejected => phrases.rejected.to_owned(),
+        ToolOutcome::Done(shown) if shown.is_empty() => phrases.done.to_owned(),
+        ToolOutcome::Done(shown) => format!("{}\n\n{shown}", phrases.done_with_result),
+        ToolOutcome::Failed(shown) => format!("{}\n\n{shown}", phrases.failed),
+    };
+    format!("{told}\n\n{}", phrases.connect)
+}
+
+fn plan(request: &ModelRequest, phrases: &texts::Phrases) -> String {
+    let agents = reading::listed_agents(request);
+    let pick = |wanted: &str, turn: usize| {
+        let fitting = agents.iter().find(|name| name.contains(wanted));
+        fitting.or_else(|| agents.get(turn % agents.len().max(1))).cloned().unwrap_or_else(|| request.agent.clone())
+    };
+    let [look, make, check] = phrases.tasks;
+    let task = |id: &str, agent: String, description: &str, depends_on: Value| {
+        json!({"id": id, "agent": agent, "description": description, "depends_on": depends_on,
+            "estimated_tokens": TASK_TOKENS})
+    };
+    let tasks = [
+        task("look", pick("analyzer", 0), look, json!([])),
+        task("make", pick("coder", 1), make, json!(["look"])),
+        task("check", pick("writer", 2), check, json!(["look", "make"])),
+    ];
+    json!({"tasks": tasks}).to_string()
+}
+
+fn usage(request: &ModelRequest, text: &str, tool_call: Option<&RawToolCall>) -> Usage {
+    let tokens = |characters: usize| characters.div_ceil(CHARACTERS_PER_TOKEN) as u64;
+    let read = request.messages.iter().map(|message| reading::content(message).chars().count()).sum();
+    let written = text.chars().count() + tool_call.map_or(0, |call| call.arguments.chars().count());
+    let (prompt_tokens, completion_tokens) = (tokens(read), tokens(written));
+    let total_tokens = prompt_tokens + completion_tokens;
+    Usage { prompt_tokens, completion_tokens, total_tokens, cost_usd: Some(0.0) }
+}
+
+#[cfg(test)]
+#[path = "demo/tests.rs"]
+mod tests;

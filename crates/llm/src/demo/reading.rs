@@ -1,0 +1,132 @@
+//! What the demonstration model makes of a request: simple marks only, no understanding.
+
+use codelab_protocol::{ModelMessage, ModelRequest};
+use serde_json::Value;
+
+use super::texts::{ROUTING_DEFAULT, ROUTING_WORDS};
+
+const MAX_SHOWN_CHARS: usize = 400;
+const MAX_SHOWN_FILES: usize = 10;
+const PLAN_SCHEMA: &str = "plan";
+
+/// What kind of answer a request wants.
+pub enum Ask {
+    Classify,
+    Plan,
+    /// The turn's tool has answered.
+    Summary(ToolOutcome),
+    Step,
+}
+
+pub enum ToolOutcome {
+    Done(String),
+    Rejected,
+    Failed(String),
+}
+
+pub fn what_is_asked(request: &ModelRequest) -> Ask {
+    if request.schema.as_ref().is_some_and(|schema| schema.name == PLAN_SCHEMA) {
+        return Ask::Plan;
+    }
+    let said = last_user_text(request);
+    if request.tools.is_empty() && said.contains("\"agent\"") && said.contains("\"confidence\"") {
+        return Ask::Classify;
+    }
+    let this_turn = request.messages.iter().rev().take_while(|message| !matches!(message, ModelMessage::User { .. }));
+    let result = this_turn.into_iter().find_map(|message| match message {
+        ModelMessage::Tool { content, .. } => Some(content),
+        _ => None,
+    });
+    result.map_or(Ask::Step, |content| Ask::Summary(tool_outcome(content)))
+}
+
+pub fn last_user_text(request: &ModelRequest) -> &str {
+    let said = request.messages.iter().rev().find(|message| matches!(message, ModelMessage::User { .. }));
+    said.map_or("", content)
+}
+
+pub fn content(message: &ModelMessage) -> &str {
+    match message {
+        ModelMessage::System { content }
+        | ModelMessage::User { content }
+        | ModelMessage::Assistant { content, .. }
+        | ModelMessage::Tool { content, .. } => content,
+    }
+}
+
+/// The agents named in the system message, else anywhere: `- name: what it does`, one per line.
+pub fn listed_agents(request: &ModelRequest) -> Vec<String> {
+    let in_system = request.messages.iter().filter(|message| matches!(message, ModelMessage::System { .. }));
+    let named: Vec<String> = in_system.flat_map(|message| listed_names(content(message))).collect();
+    if named.is_empty() {
+        request.messages.iter().flat_map(|message| listed_names(content(message))).collect()
+    } else {
+        named
+    }
+}
+
+/// The agent whose words the request holds most of, among those the prompt lists.
+pub fn fitting_agent(prompt: &str) -> String {
+    let listed = listed_names(prompt);
+    let request = request_in(prompt).to_lowercase();
+    let allowed = |agent: &str| listed.is_empty() || listed.iter().any(|name| name == agent);
+    let scored = ROUTING_WORDS.iter().filter(|(agent, _)| allowed(agent)).map(|(agent, words)| {
+        let score = words.iter().filter(|word| request.contains(**word)).count();
+        (score, *agent)
+    });
+    // The first of the best, so that the order of the table settles ties.
+    let best = scored.fold((0, None), |best, (score, agent)| if score > best.0 { (score, Some(agent)) } else { best });
+    let fallback = || if allowed(ROUTING_DEFAULT) { ROUTING_DEFAULT.to_owned() } else { listed[0].clone() };
+    best.1.map_or_else(fallback, str::to_owned)
+}
+
+/// The user's words inside a classification prompt; the list of agents would speak for every agent.
+fn request_in(prompt: &str) -> String {
+    // Without the R, so that both spellings are found.
+    const MARK: &str = "equest:";
+    let rest = prompt.split_once(MARK).map_or(prompt, |(_, rest)| rest);
+    let lines = rest.lines().filter(|line| !line.trim_start().starts_with("- ") && !line.contains("\"confidence\""));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn listed_names(text: &str) -> Vec<String> {
+    text.lines().filter_map(listed_name).collect()
+}
+
+fn listed_name(line: &str) -> Option<String> {
+    let item = line.trim_start().strip_prefix("- ")?.trim_start_matches(['*', '`']);
+    let end = item.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')).unwrap_or(item.len());
+    let (name, rest) = item.split_at(end);
+    let rest = rest.trim_start_matches(['*', '`']);
+    let closed = rest.is_empty() || rest.starts_with([':', ' ']);
+    // A sentence in a list begins with a word too; only `name:` or a name alone counts.
+    let is_name = closed && (rest.trim().is_empty() || rest.trim_start().starts_with([':', '(', '-', '–', '—']));
+    (!name.is_empty() && is_name).then(|| name.to_owned())
+}
+
+fn tool_outcome(content: &str) -> ToolOutcome {
+    let result: Value = serde_json::from_str(content).unwrap_or(Value::Null);
+    if result["success"] == Value::Bool(true) {
+        return ToolOutcome::Done(shown_files(&result));
+    }
+    let lower = content.to_lowercase();
+    if lower.contains("reject") {
+        return ToolOutcome::Rejected;
+    }
+    let failed = result["success"] == Value::Bool(false) || result.get("error").is_some_and(|error| !error.is_null());
+    let shown = content.chars().take(MAX_SHOWN_CHARS).collect();
+    if failed { ToolOutcome::Failed(shown) } else { ToolOutcome::Done(shown) }
+}
+
+fn shown_files(result: &Value) -> String {
+    let files = result["files"].as_array().map_or(&[][..], Vec::as_slice);
+    let lines: Vec<String> = files
+        .iter()
+        .filter_map(|file| file["path"].as_str())
+        .take(MAX_SHOWN_FILES)
+        .map(|path| format!("- `{path}`"))
+        .collect();
+    let more = files.len().saturating_sub(MAX_SHOWN_FILES);
+    let tail = if more > 0 { format!("\n- … +{more}") } else { String::new() };
+    lines.join("\n") + &tail
+}

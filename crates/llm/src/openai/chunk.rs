@@ -1,0 +1,136 @@
+//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even named.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use codelab_protocol::Usage;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// A chunk of a stream, or a whole answer: the two differ only in `delta` and `message`.
+#[derive(Deserialize)]
+pub struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    pub usage: Option<WireUsage>,
+    /// Only that there is one matters here; its text is never shown.
+    #[serde(default)]
+    pub error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+pub struct Choice<'a> {
+    #[serde(default)]
+    pub index: Option<u64>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub finish_reason: Option<Text<'a>>,
+}
+
+impl<'a> Choice<'a> {
+    /// What this chunk adds: a piece in a stream, everything in a whole answer.
+    pub fn content(&self) -> Option<&Delta<'a>> {
+        self.delta.as_ref().or(self.message.as_ref())
+    }
+}
+
+#[derive(Deserialize)]
+pub struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Deserialize)]
+pub struct CallDelta<'a> {
+    #[serde(default)]
+    pub index: Option<u64>,
+    #[serde(borrow, default)]
+    pub id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub function: Option<FunctionDelta<'a>>,
+}
+
+#[derive(Deserialize)]
+pub struct FunctionDelta<'a> {
+    #[serde(borrow, default)]
+    pub name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub arguments: Option<Arguments<'a>>,
+}
+
+/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always copy.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+/// Arguments as JSON text; some servers send the object itself.
+pub struct Arguments<'a>(pub Cow<'a, str>);
+
+#[derive(Deserialize)]
+pub struct WireUsage {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    total_tokens: Option<u64>,
+}
+
+impl WireUsage {
+    pub fn to_usage(&self) -> Usage {
+        let prompt_tokens = self.prompt_tokens.unwrap_or_default();
+        let completion_tokens = self.completion_tokens.unwrap_or_default();
+        let total_tokens = self.total_tokens.unwrap_or(prompt_tokens.saturating_add(completion_tokens));
+        Usage { prompt_tokens, completion_tokens, total_tokens, cost_usd: None }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// The text of an optional field; absent and empty are the same to every reader.
+    pub fn of<'b>(field: &'b Option<Text<'a>>) -> &'b str {
+        field.as_ref().map_or("", |text| &text.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ArgumentsVisitor).map(Arguments)
+    }
+}
+
+struct ArgumentsVisitor;
+
+impl<'de> Visitor<'de> for ArgumentsVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("arguments as text or as an object")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+            object.insert(key, value);
+        }
+        Ok(Cow::Owned(Value::Object(object).to_string()))
+    }
+}

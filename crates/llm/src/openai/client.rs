@@ -1,0 +1,298 @@
+//! One call: attempts, what is done about their failures, and the answer's last touches.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+
+use super::answer::{Answer, AnswerReader, Finish, Progress};
+use super::failure;
+use super::patience::{Expired, Patience};
+use super::shape::Shape;
+use super::transport::{Transport, recycle};
+use super::wire::WireRequest;
+use crate::address::completions_uri;
+use crate::config::{Auth, ConfigError, OpenAiConfig};
+use crate::{Model, ModelDescription};
+
+/// How much of an error answer is read, and how much of that is logged.
+const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
+const MAX_LOGGED_CHARS: usize = 1000;
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// What a server gets to send usage and the end mark after the model has finished.
+const FINISH_GRACE: Duration = Duration::from_secs(2);
+const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
+
+/// Calls one OpenAI-compatible server.
+pub struct OpenAiModel {
+    config: OpenAiConfig,
+    uri: Uri,
+    headers: HeaderMap,
+    transport: Transport,
+}
+
+/// How one attempt ended without a final verdict on the call.
+enum Setback {
+    Refused { status: StatusCode, retry_after: Option<Duration>, body: String },
+    Unreachable,
+    Dropped,
+    Final(ModelFailure),
+}
+
+impl OpenAiModel {
+    pub fn new(config: OpenAiConfig) -> Result<Self, ConfigError> {
+        for (setting, limit) in [
+            ("limits.model_timeout_seconds", config.timeout),
+            ("limits.model_idle_timeout_seconds", config.idle_timeout),
+            ("llm.connect_timeout_seconds", config.connect_timeout),
+        ] {
+            if limit.is_zero() {
+                return Err(ConfigError::Zero { setting });
+            }
+        }
+        let uri = completions_uri(&config.base_url)?;
+        let transport = Transport::new(uri.scheme_str() == Some("https"), &config)?;
+        let headers = headers(&config.auth)?;
+        Ok(Self { config, uri, headers, transport })
+    }
+
+    async fn answer(
+        &self,
+        request: &ModelRequest,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<ModelOutput, ModelFailure> {
+        let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
+        let mut shape = Shape::new(self.config.wire_model(&request.model));
+        let mut body = encode(request, &shape)?;
+        let mut retries = 0;
+        loop {
+            patience.restart_idle();
+            let setback = match self.attempt(body.clone(), &shape.model, &mut patience, on_text).await {
+                Ok(answer) => return Ok(self.output(answer, &shape, request)),
+                Err(setback) => setback,
+            };
+            if let Some(next) = self.give_way(&setback, &shape, request) {
+                body = encode(request, &next)?;
+                shape = next;
+                continue;
+            }
+            let delay = self.retry_delay(&setback, retries).filter(|delay| *delay < patience.remaining());
+            let Some(delay) = delay else { return Err(setback.into_failure(&shape.model)) };
+            retries += 1;
+            tracing::debug!(agent = %request.agent, model = %shape.model, retries, "the model call is made again");
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Nothing has reached `on_text` when this fails with anything but a final failure.
+    async fn attempt(
+        &self,
+        body: Bytes,
+        model: &str,
+        patience: &mut Patience,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Setback> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        let response = match patience.bound(self.transport.send(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                tracing::debug!(%model, connect = error.is_connect(), error = ?error, "the model server did not answer");
+                return Err(if error.is_connect() { Setback::Unreachable } else { Setback::Dropped });
+            }
+            Err(expired) => return Err(Setback::Final(self.timed_out(expired, model))),
+        };
+        if !response.status().is_success() {
+            return Err(self.refusal(response, model, patience).await);
+        }
+        self.read(response.into_body(), model, patience, on_text).await.map_err(Setback::Final)
+    }
+
+    async fn read(
+        &self,
+        mut body: Incoming,
+        model: &str,
+        patience: &mut Patience,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, ModelFailure> {
+        let mut reader = AnswerReader::new(self.config.max_output_bytes);
+        let mut in_grace = false;
+        loop {
+            let frame = match patience.bound(body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(None | Some(Err(_))) => break,
+                Err(_) if reader.is_finished() => break,
+                Err(expired) => return Err(self.timed_out(expired, model)),
+            };
+            let Some(bytes) = frame.data_ref() else { continue };
+            let progress = reader.push(bytes).map_err(|defect| failure::defective(defect, model))?;
+            show(&mut reader, on_text);
+            match progress {
+                Progress::Going => patience.heard().map_err(|expired| self.timed_out(expired, model))?,
+                Progress::Finished if in_grace => {
+                    if patience.heard().is_err() {
+                        break;
+                    }
+                }
+                Progress::Finished => {
+                    in_grace = true;
+                    patience.shorten(FINISH_GRACE);
+                }
+                Progress::Done => {
+                    recycle(body);
+                    break;
+                }
+            }
+        }
+        reader.end().map_err(|defect| failure::defective(defect, model))?;
+        show(&mut reader, on_text);
+        Ok(reader.into_answer())
+    }
+
+    async fn refusal(&self, response: Response<Incoming>, model: &str, patience: &mut Patience) -> Setback {
+        let status = response.status();
+        let retry_after = retry_after(response.headers());
+        let mut body = response.into_body();
+        let mut kept = Vec::new();
+        while kept.len() < MAX_ERROR_BODY_BYTES {
+            let Ok(Some(Ok(frame))) = patience.bound(body.frame()).await else { break };
+            kept.extend_from_slice(frame.data_ref().map_or(&[], |bytes| bytes));
+            if patience.heard().is_err() {
+                break;
+            }
+        }
+        kept.truncate(MAX_ERROR_BODY_BYTES);
+        let body = String::from_utf8_lossy(&kept).into_owned();
+        let redacted = self.config.auth.secret().map_or_else(|| body.clone(), |secret| secret.redact(&body));
+        let logged: String = redacted.chars().take(MAX_LOGGED_CHARS).collect();
+        tracing::debug!(%model, status = status.as_u16(), body = %logged, "the model server refused a call");
+        Setback::Refused { status, retry_after, body }
+    }
+
+    fn give_way(&self, setback: &Setback, shape: &Shape, request: &ModelRequest) -> Option<Shape> {
+        let Setback::Refused { status, body, .. } = setback else { return None };
+        let next = shape.after(*status, body, request, self.config.fallback_for(&shape.model))?;
+        if next.model != shape.model {
+            tracing::warn!(agent = %request.agent, unknown = %shape.model, used = %next.model, "the model server does not know a model; the fallback is used");
+        }
+        Some(next)
+    }
+
+    fn retry_delay(&self, setback: &Setback, retries: u32) -> Option<Duration> {
+        let asked = match setback {
+            Setback::Unreachable | Setback::Dropped => None,
+            Setback::Refused { status, retry_after, .. } if is_temporary(*status) => *retry_after,
+            Setback::Refused { .. } | Setback::Final(_) => return None,
+        };
+        if retries >= self.config.max_retries {
+            return None;
+        }
+        let backoff = self.config.retry_delay.saturating_mul(2_u32.saturating_pow(retries));
+        // Jitter, so that callers refused together do not come back together.
+        let backoff = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
+        Some(asked.map_or(backoff, |asked| asked.max(backoff)).min(MAX_RETRY_DELAY))
+    }
+
+    fn output(&self, answer: Answer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
+        let mut warnings = Vec::new();
+        let asked = self.config.wire_model(&request.model);
+        if shape.model != asked {
+            warnings.push(format!("The model server does not know \"{asked}\"; \"{}\" answered instead.", shape.model));
+        }
+        match answer.finish {
+            Finish::Complete => {}
+            Finish::TokenLimit => warnings.push("The answer was cut short at its token limit.".to_owned()),
+            Finish::Filtered => warnings.push("The model server withheld a part of the answer.".to_owned()),
+        }
+        let usage = answer.usage.map(|mut usage| {
+            usage.cost_usd = self.config.prices.cost(&shape.model, &usage);
+            usage
+        });
+        ModelOutput { text: answer.text, tool_calls: answer.tool_calls, usage, warnings }
+    }
+
+    fn timed_out(&self, expired: Expired, model: &str) -> ModelFailure {
+        let limit = match expired {
+            Expired::Total => self.config.timeout,
+            Expired::Idle => self.config.idle_timeout,
+        };
+        failure::timed_out(expired, limit, model)
+    }
+}
+
+impl Model for OpenAiModel {
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
+        self.answer(request, on_text).boxed()
+    }
+
+    fn describe(&self) -> ModelDescription {
+        let named = self.config.model_override.as_ref().or(self.config.fallback_model.as_ref());
+        let label = named.map_or_else(|| "as each agent says".to_owned(), String::clone);
+        ModelDescription { label, demo: false }
+    }
+}
+
+impl Setback {
+    fn into_failure(self, model: &str) -> ModelFailure {
+        match self {
+            Self::Refused { status, .. } => failure::refused(status, model),
+            Self::Unreachable => failure::unavailable(model),
+            Self::Dropped => failure::dropped(model),
+            Self::Final(failure) => failure,
+        }
+    }
+}
+
+fn show(reader: &mut AnswerReader, on_text: &mut (dyn FnMut(&str) + Send)) {
+    let text = reader.fresh_text();
+    if !text.is_empty() {
+        on_text(text);
+    }
+}
+
+fn encode(request: &ModelRequest, shape: &Shape) -> Result<Bytes, ModelFailure> {
+    match serde_json::to_vec(&WireRequest::new(request, shape)) {
+        Ok(body) => Ok(Bytes::from(body)),
+        Err(error) => {
+            tracing::error!(%error, "a model request cannot be written as JSON");
+            Err(failure::refused(StatusCode::BAD_REQUEST, &shape.model))
+        }
+    }
+}
+
+fn headers(auth: &Auth) -> Result<HeaderMap, ConfigError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+    let (name, value, setting) = match auth {
+        Auth::None => return Ok(headers),
+        Auth::Bearer(key) => (AUTHORIZATION, format!("Bearer {}", key.expose()), "LLM_API_KEY"),
+        Auth::InternalHeader(key) => (INTERNAL_AUTH, key.expose().to_owned(), "INTERNAL_API_KEY"),
+    };
+    let mut value = HeaderValue::try_from(value).map_err(|_| ConfigError::Key { setting })?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(headers)
+}
+
+/// The server's wish in seconds; dates are rare here, and the backoff serves them.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: f64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn is_temporary(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}

@@ -1,0 +1,120 @@
+//! How long a call waits: for the whole of it, and for the next byte.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Which limit was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    Total,
+    Idle,
+}
+
+/// One timer for a whole call. It is not moved with each byte, which would cost more than the byte: it fires, looks
+/// when something was last heard, and goes on waiting.
+pub struct Patience {
+    timer: Pin<Box<Sleep>>,
+    deadline: Instant,
+    idle: Duration,
+    heard: Instant,
+}
+
+impl Patience {
+    pub fn new(total: Duration, idle: Duration) -> Self {
+        let now = Instant::now();
+        let deadline = now + total;
+        Self { timer: Box::pin(sleep_until(deadline.min(now + idle))), deadline, idle, heard: now }
+    }
+
+    /// Waits for the work as long as there is patience.
+    pub async fn bound<W: Future>(&mut self, work: W) -> Result<W::Output, Expired> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut work => return Ok(output),
+                () = self.timer.as_mut() => self.rearm(Instant::now())?,
+            }
+        }
+    }
+
+    /// Something came. A server that never lets the timer have its turn is stopped here.
+    pub fn heard(&mut self) -> Result<(), Expired> {
+        self.heard = Instant::now();
+        if self.heard >= self.deadline { Err(Expired::Total) } else { Ok(()) }
+    }
+
+    /// A new attempt begins: the silence so far was not the server's.
+    pub fn restart_idle(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    pub fn shorten(&mut self, rest: Duration) {
+        self.deadline = self.deadline.min(Instant::now() + rest);
+        self.timer.as_mut().reset(self.deadline);
+    }
+
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    fn rearm(&mut self, now: Instant) -> Result<(), Expired> {
+        let quiet_until = self.heard + self.idle;
+        if now >= self.deadline {
+            return Err(Expired::Total);
+        }
+        if now >= quiet_until {
+            return Err(Expired::Idle);
+        }
+        self.timer.as_mut().reset(quiet_until.min(self.deadline));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_by_the_idle_limit_and_dribbling_by_the_total() {
+        let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
+        let begun = Instant::now();
+        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Idle));
+        assert_eq!(begun.elapsed().as_secs(), 3);
+
+        let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
+        let begun = Instant::now();
+        let expired = loop {
+            if let Err(expired) = patience.bound(tokio::time::sleep(2 * SECOND)).await {
+                break expired;
+            }
+            if let Err(expired) = patience.heard() {
+                break expired;
+            }
+        };
+        assert_eq!(expired, Expired::Total);
+        assert_eq!(begun.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_is_always_ready_ends_too() {
+        let mut patience = Patience::new(10 * SECOND, 10 * SECOND);
+        tokio::time::advance(11 * SECOND).await;
+        assert_eq!(patience.bound(std::future::ready(())).await, Ok(()));
+        assert_eq!(patience.heard(), Err(Expired::Total));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shortened_wait_ends_early() {
+        let mut patience = Patience::new(10 * SECOND, 10 * SECOND);
+        patience.shorten(SECOND);
+        let begun = Instant::now();
+        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Total));
+        assert_eq!(begun.elapsed().as_secs(), 1);
+    }
+}

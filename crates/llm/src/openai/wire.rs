@@ -1,0 +1,145 @@
+//! What is sent. Borrows from the request and is serialized straight into the body.
+
+use codelab_protocol::{ModelMessage, ModelRequest, ModelToolCall, OutputSchema, ToolSpec};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::shape::Shape;
+
+#[derive(Serialize)]
+pub struct WireRequest<'a> {
+    model: &'a str,
+    messages: Vec<WireMessage<'a>>,
+    stream: bool,
+    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<WireTool<'a>>,
+    /// Servers refuse it without tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum WireMessage<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        /// `null` where the model said nothing beside its calls.
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WireFunctionCall<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunctionCall<'a> {
+    name: &'a str,
+    #[serde(serialize_with = "as_json_text")]
+    arguments: &'a serde_json::Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    r#type: &'static str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: WireSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct WireSchema<'a> {
+    name: &'a str,
+    strict: bool,
+    schema: &'a Value,
+}
+
+impl<'a> WireRequest<'a> {
+    pub fn new(request: &'a ModelRequest, shape: &'a Shape) -> Self {
+        let (max_tokens, max_completion_tokens) =
+            if shape.completion_tokens { (None, request.max_tokens) } else { (request.max_tokens, None) };
+        Self {
+            model: &shape.model,
+            messages: request.messages.iter().map(wire_message).collect(),
+            stream: true,
+            stream_options: StreamOptions { include_usage: true },
+            temperature: request.temperature.filter(|_| shape.temperature),
+            max_tokens,
+            max_completion_tokens,
+            tools: request.tools.iter().map(wire_tool).collect(),
+            parallel_tool_calls: (!request.tools.is_empty()).then_some(false),
+            response_format: request.schema.as_ref().filter(|_| shape.schema).map(response_format),
+        }
+    }
+}
+
+fn wire_message(message: &ModelMessage) -> WireMessage<'_> {
+    match message {
+        ModelMessage::System { content } => WireMessage::System { content },
+        ModelMessage::User { content } => WireMessage::User { content },
+        ModelMessage::Assistant { content, tool_calls } => WireMessage::Assistant {
+            content: (!content.is_empty() || tool_calls.is_empty()).then_some(content),
+            tool_calls: tool_calls.iter().map(wire_call).collect(),
+        },
+        ModelMessage::Tool { call_id, content } => WireMessage::Tool { tool_call_id: call_id.as_str(), content },
+    }
+}
+
+fn wire_call(call: &ModelToolCall) -> WireCall<'_> {
+    let function = WireFunctionCall { name: &call.name, arguments: &call.arguments };
+    WireCall { id: call.call_id.as_str(), r#type: "function", function }
+}
+
+fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {
+    let function = WireFunction { name: tool.name, description: tool.description, parameters: &tool.parameters };
+    WireTool { r#type: "function", function }
+}
+
+fn response_format(schema: &OutputSchema) -> ResponseFormat<'_> {
+    let json_schema = WireSchema { name: schema.name, strict: true, schema: &schema.schema };
+    ResponseFormat { r#type: "json_schema", json_schema }
+}
+
+fn as_json_text<S: Serializer>(arguments: &serde_json::Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = serde_json::to_string(arguments).map_err(serde::ser::Error::custom)?;
+    serializer.serialize_str(&text)
+}

@@ -1,0 +1,6 @@
+//! The model client against a scripted server over real HTTP.
+
+mod answers;
+mod failures;
+mod harness;
+mod requests;
