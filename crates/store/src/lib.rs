@@ -1,1 +1,30 @@
-//! (to come)
+//! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync among waiting commits.
+//!
+//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the caller's.
+
+pub mod audit_chain;
+mod columns;
+mod commit;
+mod error;
+mod key;
+mod migrate;
+mod options;
+mod postgres;
+mod row;
+mod sqlite;
+mod statement;
+mod store;
+
+pub use commit::{
+    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
+    ToolCallOpened,
+};
+pub use error::StoreError;
+pub use key::{Epoch, Realm, SessionKey};
+pub use options::{DatabaseUrl, StoreOptions};
+pub use row::{
+    ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow, InputRow, Schedule,
+    SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
+};
+pub use sqlite::backup::restore_sqlite;
+pub use store::{MessageRange, Store, StoreStats};

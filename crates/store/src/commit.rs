@@ -1,0 +1,140 @@
+//! One step of one session: everything the step changed, written all or not at all.
+
+use codelab_protocol::{
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, SessionId, Timestamp, TurnId, UserId,
+};
+
+use crate::row::{
+    ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage, StoredSwitch, ToolCallStatus,
+};
+use crate::{Epoch, Realm, SessionKey};
+
+pub(crate) mod statements;
+
+/// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest event is the one just
+/// before the first of `events`.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    pub key: SessionKey,
+    pub epoch: Epoch,
+    /// Set for the first commit of a session, which makes it.
+    pub create: Option<NewSession>,
+    /// The engine's new snapshot; the old one stays when absent. A new session needs one.
+    pub state: Option<String>,
+    /// Absent: unchanged. Only what changed should be given, each has an index.
+    pub schedule: Option<Schedule>,
+    /// Absent: unchanged.
+    pub last_activity: Option<Timestamp>,
+    /// Absent: unchanged.
+    pub title: Option<String>,
+    pub messages: Vec<StoredMessage>,
+    /// Contiguous: each `seq` is one more than the last.
+    pub events: Vec<StoredEvent>,
+    pub switches: Vec<StoredSwitch>,
+    pub context: Option<NewContext>,
+    pub approvals_opened: Vec<ApprovalInfo>,
+    pub approvals_extended: Vec<ApprovalExtended>,
+    pub approvals_closed: Vec<ApprovalClosed>,
+    pub tool_calls_opened: Vec<ToolCallOpened>,
+    pub tool_calls_closed: Vec<ToolCallClosed>,
+    pub inputs: Vec<NewInput>,
+    pub audit: Option<AuditAppended>,
+}
+
+impl Commit {
+    /// A commit that changes nothing yet.
+    pub fn new(key: SessionKey, epoch: Epoch) -> Self {
+        Self {
+            key,
+            epoch,
+            create: None,
+            state: None,
+            schedule: None,
+            last_activity: None,
+            title: None,
+            messages: Vec::new(),
+            events: Vec::new(),
+            switches: Vec::new(),
+            context: None,
+            approvals_opened: Vec::new(),
+            approvals_extended: Vec::new(),
+            approvals_closed: Vec::new(),
+            tool_calls_opened: Vec::new(),
+            tool_calls_closed: Vec::new(),
+            inputs: Vec::new(),
+            audit: None,
+        }
+    }
+}
+
+/// What a session is from its first moment on. Its title is the commit's.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    pub realm: Realm,
+    pub session_id: SessionId,
+    pub user_id: Option<UserId>,
+    pub project_id: Option<i64>,
+    pub description: Option<String>,
+    pub system_prompt: Option<String>,
+    pub created_at: Timestamp,
+    pub owner: Option<String>,
+}
+
+/// Made with the first one, replaced by each later one; `created_at` stays the first one's.
+#[derive(Debug, Clone)]
+pub struct NewContext {
+    pub current_agent: AgentName,
+    pub switch_count: u64,
+    /// JSON object.
+    pub metadata: String,
+    pub created_at: Timestamp,
+    pub last_switch_at: Option<Timestamp>,
+}
+
+/// A new deadline of a pending approval.
+#[derive(Debug, Clone)]
+pub struct ApprovalExtended {
+    pub call_id: CallId,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Fails with `Conflict` unless the approval is pending: one decision wins.
+#[derive(Debug, Clone)]
+pub struct ApprovalClosed {
+    pub call_id: CallId,
+    pub status: ApprovalStatus,
+    pub decided_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct ToolCallOpened {
+    pub call_id: CallId,
+    pub turn: TurnId,
+    pub tool_name: String,
+}
+
+/// Fails with `Conflict` unless the call is open or its outcome was unknown.
+#[derive(Debug, Clone)]
+pub struct ToolCallClosed {
+    pub call_id: CallId,
+    pub status: ToolCallStatus,
+    pub result_digest: Option<Digest>,
+    pub after_seq: Option<u64>,
+}
+
+/// Fails with `Conflict` if the session has seen this `client_message_id`.
+#[derive(Debug, Clone)]
+pub struct NewInput {
+    pub client_message_id: ClientMessageId,
+    pub input: InputRow,
+}
+
+/// New links of the session's audit chain. Fails with `Conflict` unless they follow the stored head.
+#[derive(Debug, Clone)]
+pub struct AuditAppended {
+    pub realm: Realm,
+    pub session_id: SessionId,
+    pub rows: Vec<AuditRow>,
+    /// The head after the last of `rows`.
+    pub head: AuditHead,
+}

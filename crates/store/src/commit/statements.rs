@@ -1,0 +1,329 @@
+//! Builds the statements of a commit. The session's own row comes first: it is the fence, and on PostgreSQL its lock
+//! keeps two commits of one session apart.
+
+use codelab_protocol::ApprovalInfo;
+
+use super::{AuditAppended, Commit, NewSession};
+use crate::StoreError;
+use crate::row::{AuditRow, StoredEvent, StoredMessage};
+use crate::statement::{Expect, Param, Stmt};
+
+const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, description, \
+     system_prompt, created_at, last_activity, message_count, last_seq, first_seq, owner, epoch, wake_at, running, \
+     state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17) \
+     ON CONFLICT DO NOTHING";
+
+// The columns that have an index are only named when they change: naming one rewrites its index entry.
+macro_rules! update_session {
+    ($columns:literal, $id:literal, $epoch:literal, $before:literal) => {
+        concat!(
+            "UPDATE sessions SET last_seq = COALESCE($1, last_seq), message_count = message_count + $2, ",
+            "state = COALESCE($3, state)",
+            $columns,
+            " WHERE id = $",
+            $id,
+            " AND epoch = $",
+            $epoch,
+            " AND last_seq = COALESCE($",
+            $before,
+            ", last_seq) AND deleted_at IS NULL"
+        )
+    };
+}
+const UPDATE_SESSION: &str = update_session!("", "4", "5", "6");
+const UPDATE_SESSION_ACTIVITY: &str = update_session!(", last_activity = $4", "5", "6", "7");
+const UPDATE_SESSION_SCHEDULE: &str = update_session!(", wake_at = $4, running = $5", "6", "7", "8");
+const UPDATE_SESSION_BOTH: &str = update_session!(", wake_at = $4, running = $5, last_activity = $6", "7", "8", "9");
+
+const UPDATE_TITLE: &str = "UPDATE sessions SET title = $1 WHERE id = $2";
+
+const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, message_id, role, agent_id, name, \
+     tool_call_id, timestamp, error, usage, tool_calls, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+
+const INSERT_EVENT: &str = "INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+const INSERT_SWITCH: &str = "INSERT INTO agent_switches (session_key, ord, from_agent, to_agent, reason, confidence, \
+     switched_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+const UPSERT_CONTEXT: &str = "INSERT INTO agent_contexts (session_key, current_agent, switch_count, metadata, \
+     created_at, last_switch_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session_key) DO UPDATE SET \
+     current_agent = excluded.current_agent, switch_count = excluded.switch_count, metadata = excluded.metadata, \
+     last_switch_at = excluded.last_switch_at";
+
+const INSERT_APPROVAL: &str = "INSERT INTO pending_approvals (session_key, call_id, kind, tool_name, arguments, \
+     digest, parts, reason, status, created_at, expires_at, timeout_seconds) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11) ON CONFLICT DO NOTHING";
+
+const EXTEND_APPROVAL: &str = "UPDATE pending_approvals SET expires_at = $1 \
+     WHERE session_key = $2 AND call_id = $3 AND status = 'pending'";
+
+const CLOSE_APPROVAL: &str = "UPDATE pending_approvals SET status = $1, decided_at = $2 \
+     WHERE session_key = $3 AND call_id = $4 AND status = 'pending'";
+
+const INSERT_TOOL_CALL: &str = "INSERT INTO tool_calls (session_key, call_id, turn, tool_name, status) \
+     VALUES ($1, $2, $3, $4, 'open') ON CONFLICT DO NOTHING";
+
+const CLOSE_TOOL_CALL: &str = "UPDATE tool_calls SET status = $1, result_digest = $2, after_seq = $3 \
+     WHERE session_key = $4 AND call_id = $5 AND status IN ('open', 'unknown')";
+
+const INSERT_INPUT: &str = "INSERT INTO inputs (session_key, client_message_id, turn, after_seq) \
+     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+const INSERT_AUDIT: &str = "INSERT INTO audit_logs (session_key, ord, call_id, tool_name, original_args, \
+     original_digest, modified_args, modified_digest, decision, decided_by, reason, timestamp, hash) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+
+const INSERT_AUDIT_HEAD: &str = "INSERT INTO audit_heads (session_key, realm, session_id, count, head) \
+     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+
+const MOVE_AUDIT_HEAD: &str = "UPDATE audit_heads SET count = $1, head = $2 WHERE session_key = $3 AND count = $4";
+
+pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
+    check_events(&commit.events)?;
+    let session_key = commit.key;
+    let key = || Param::from(session_key);
+    let mut stmts = Vec::with_capacity(2 + commit.messages.len() + commit.events.len());
+    match commit.create.take() {
+        Some(session) => stmts.push(insert_session(&mut commit, &session)?),
+        None => fence(&mut commit, &mut stmts),
+    }
+    for message in std::mem::take(&mut commit.messages) {
+        stmts.push(insert_message(key(), message)?);
+    }
+    for switch in &commit.switches {
+        let entry = &switch.entry;
+        stmts.push(Stmt::one(
+            INSERT_SWITCH,
+            vec![
+                key(),
+                switch.ord.into(),
+                Param::text(entry.from_agent.as_str()),
+                Param::text(entry.to_agent.as_str()),
+                Param::text(&entry.reason),
+                Param::optional_text(entry.confidence.as_deref()),
+                entry.timestamp.into(),
+            ],
+        ));
+    }
+    if let Some(context) = &commit.context {
+        stmts.push(Stmt::one(
+            UPSERT_CONTEXT,
+            vec![
+                key(),
+                Param::text(context.current_agent.as_str()),
+                context.switch_count.into(),
+                Param::text(&context.metadata),
+                context.created_at.into(),
+                Param::optional(context.last_switch_at),
+            ],
+        ));
+    }
+    approvals(&commit, &mut stmts)?;
+    tool_calls(&commit, &mut stmts);
+    for new in &commit.inputs {
+        let id = Param::text(new.client_message_id.as_str());
+        let params = vec![key(), id, new.input.turn.0.into(), new.input.after_seq.into()];
+        stmts.push(Stmt::one(INSERT_INPUT, params));
+    }
+    if let Some(audit) = &commit.audit {
+        append_audit(&commit, audit, &mut stmts)?;
+    }
+    stmts.extend(commit.events.into_iter().map(|event| insert_event(key(), event)));
+    Ok(stmts)
+}
+
+fn check_events(events: &[StoredEvent]) -> Result<(), StoreError> {
+    let contiguous = events.windows(2).all(|pair| pair[1].seq == pair[0].seq + 1);
+    if contiguous && events.first().is_none_or(|first| first.seq > 0) {
+        return Ok(());
+    }
+    Err(StoreError::Invalid("the events of a commit must be numbered without a gap".to_owned()))
+}
+
+fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, StoreError> {
+    let Some(state) = commit.state.take() else {
+        return Err(StoreError::Invalid("a new session needs a state".to_owned()));
+    };
+    if commit.events.first().is_some_and(|first| first.seq != 1) {
+        return Err(StoreError::Invalid("the events of a new session start at 1".to_owned()));
+    }
+    let schedule = commit.schedule.unwrap_or_default();
+    let params = vec![
+        commit.key.into(),
+        session.realm.as_str().into(),
+        Param::text(session.session_id.as_str()),
+        Param::optional(session.user_id.map(|user| user.get())),
+        Param::optional(session.project_id),
+        Param::optional_text(commit.title.as_deref()),
+        Param::optional_text(session.description.as_deref()),
+        Param::optional_text(session.system_prompt.as_deref()),
+        session.created_at.into(),
+        commit.last_activity.unwrap_or(session.created_at).into(),
+        (commit.messages.len() as u64).into(),
+        commit.events.last().map_or(0, |last| last.seq).into(),
+        Param::optional_text(session.owner.as_deref()),
+        commit.epoch.0.into(),
+        Param::optional(schedule.wake_at),
+        schedule.running.into(),
+        state.into(),
+    ];
+    Ok(Stmt { sql: INSERT_SESSION, params, expect: Expect::New })
+}
+
+fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
+    let mut params = Vec::with_capacity(9);
+    params.push(Param::optional(commit.events.last().map(|last| last.seq)));
+    params.push((commit.messages.len() as u64).into());
+    params.push(Param::optional(commit.state.take()));
+    if let Some(schedule) = commit.schedule {
+        params.extend([Param::optional(schedule.wake_at), schedule.running.into()]);
+    }
+    params.extend(commit.last_activity.map(Param::from));
+    params.extend([commit.key.into(), commit.epoch.0.into()]);
+    params.push(Param::optional(commit.events.first().map(|first| first.seq - 1)));
+    let sql = match (commit.schedule.is_some(), commit.last_activity.is_some()) {
+        (false, false) => UPDATE_SESSION,
+        (false, true) => UPDATE_SESSION_ACTIVITY,
+        (true, false) => UPDATE_SESSION_SCHEDULE,
+        (true, true) => UPDATE_SESSION_BOTH,
+    };
+    stmts.push(Stmt::one(sql, params));
+    if let Some(title) = &commit.title {
+        stmts.push(Stmt::one(UPDATE_TITLE, vec![Param::text(title), commit.key.into()]));
+    }
+}
+
+fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError> {
+    let message = stored.message;
+    let tool_calls = match message.tool_calls.as_slice() {
+        [] => Param::Null,
+        calls => json(&calls)?,
+    };
+    let params = vec![
+        key,
+        stored.ord.into(),
+        stored.turn.0.into(),
+        Param::text(message.message_id.as_str()),
+        message.role.as_str().into(),
+        Param::optional_text(message.agent_id.as_ref().map(|agent| agent.as_str())),
+        Param::optional_text(message.name.as_deref()),
+        Param::optional_text(message.tool_call_id.as_ref().map(|call| call.as_str())),
+        message.timestamp.into(),
+        message.error.into(),
+        message.usage.as_ref().map_or(Ok(Param::Null), json)?,
+        tool_calls,
+        message.content.into(),
+    ];
+    Ok(Stmt::one(INSERT_MESSAGE, params))
+}
+
+fn insert_event(key: Param, event: StoredEvent) -> Stmt {
+    let params = vec![
+        key,
+        event.seq.into(),
+        event.turn.0.into(),
+        Param::Text(event.kind),
+        Param::optional(event.settled.map(|status| status.as_str())),
+        event.timestamp.into(),
+        Param::Shared(event.body),
+    ];
+    Stmt::one(INSERT_EVENT, params)
+}
+
+fn approvals(commit: &Commit, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
+    for info in &commit.approvals_opened {
+        stmts.push(insert_approval(commit.key.into(), info)?);
+    }
+    for extended in &commit.approvals_extended {
+        let call = Param::text(extended.call_id.as_str());
+        stmts.push(Stmt::one(EXTEND_APPROVAL, vec![Param::optional(extended.expires_at), commit.key.into(), call]));
+    }
+    for closed in &commit.approvals_closed {
+        let call = Param::text(closed.call_id.as_str());
+        let params = vec![closed.status.as_str().into(), closed.decided_at.into(), commit.key.into(), call];
+        stmts.push(Stmt::one(CLOSE_APPROVAL, params));
+    }
+    Ok(())
+}
+
+fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> {
+    let params = vec![
+        key,
+        Param::text(info.call_id.as_str()),
+        Param::text(&info.kind),
+        Param::text(&info.tool_name),
+        json(&info.arguments)?,
+        (&info.digest).into(),
+        json(&info.parts)?,
+        Param::text(&info.reason),
+        info.created_at.into(),
+        Param::optional(info.expires_at),
+        info.timeout_seconds.into(),
+    ];
+    Ok(Stmt::one(INSERT_APPROVAL, params))
+}
+
+fn tool_calls(commit: &Commit, stmts: &mut Vec<Stmt>) {
+    for opened in &commit.tool_calls_opened {
+        let call = Param::text(opened.call_id.as_str());
+        let params = vec![commit.key.into(), call, opened.turn.0.into(), Param::text(&opened.tool_name)];
+        stmts.push(Stmt::one(INSERT_TOOL_CALL, params));
+    }
+    for closed in &commit.tool_calls_closed {
+        stmts.push(Stmt::one(
+            CLOSE_TOOL_CALL,
+            vec![
+                closed.status.as_str().into(),
+                Param::optional(closed.result_digest.as_ref()),
+                Param::optional(closed.after_seq),
+                commit.key.into(),
+                Param::text(closed.call_id.as_str()),
+            ],
+        ));
+    }
+}
+
+fn append_audit(commit: &Commit, audit: &AuditAppended, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
+    let before = match audit.head.count.checked_sub(audit.rows.len() as u64) {
+        Some(before) if !audit.rows.is_empty() => before,
+        _ => return Err(StoreError::Invalid("the audit head does not count the added rows".to_owned())),
+    };
+    for row in &audit.rows {
+        stmts.push(insert_audit(commit.key.into(), row)?);
+    }
+    let (count, head) = (Param::from(audit.head.count), Param::from(&audit.head.head));
+    stmts.push(if before == 0 {
+        let name = Param::text(audit.session_id.as_str());
+        Stmt::one(INSERT_AUDIT_HEAD, vec![commit.key.into(), audit.realm.as_str().into(), name, count, head])
+    } else {
+        Stmt::one(MOVE_AUDIT_HEAD, vec![count, head, commit.key.into(), before.into()])
+    });
+    Ok(())
+}
+
+fn insert_audit(key: Param, row: &AuditRow) -> Result<Stmt, StoreError> {
+    let record = &row.record;
+    let params = vec![
+        key,
+        row.ord.into(),
+        Param::text(record.call_id.as_str()),
+        Param::text(&record.tool_name),
+        record.original_args.as_ref().map_or(Ok(Param::Null), json)?,
+        (&record.original_digest).into(),
+        record.modified_args.as_ref().map_or(Ok(Param::Null), json)?,
+        Param::optional(record.modified_digest.as_ref()),
+        Param::text(&record.decision),
+        Param::text(&record.decided_by),
+        Param::optional_text(record.reason.as_deref()),
+        record.timestamp.into(),
+        (&row.hash).into(),
+    ];
+    Ok(Stmt::one(INSERT_AUDIT, params))
+}
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Param, StoreError> {
+    let text = serde_json::to_string(value);
+    text.map(Param::from).map_err(|_| StoreError::Invalid("a value has no JSON form".to_owned()))
+}

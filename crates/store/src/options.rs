@@ -1,0 +1,134 @@
+//! Where the database is and how much it may use.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tokio_postgres::config::SslMode;
+
+use crate::StoreError;
+
+/// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never shows a password.
+#[derive(Clone, PartialEq, Eq)]
+pub enum DatabaseUrl {
+    SqliteFile(PathBuf),
+    /// For tests and trials: gone with the store.
+    SqliteMemory,
+    Postgres(String),
+}
+
+impl DatabaseUrl {
+    pub fn parse(text: &str) -> Result<Self, StoreError> {
+        if let Some(place) = text.strip_prefix("sqlite:") {
+            return Self::parse_sqlite(place);
+        }
+        if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+            return Self::parse_postgres(text);
+        }
+        Err(StoreError::Invalid("the database address must start with sqlite: or postgres:".to_owned()))
+    }
+
+    fn parse_sqlite(place: &str) -> Result<Self, StoreError> {
+        if place == ":memory:" {
+            return Ok(Self::SqliteMemory);
+        }
+        let path = place.strip_prefix("//").unwrap_or(place);
+        if path.is_empty() || path.contains('\0') {
+            return Err(StoreError::Invalid("the database address sqlite: needs the path of a file".to_owned()));
+        }
+        Ok(Self::SqliteFile(PathBuf::from(path)))
+    }
+
+    fn parse_postgres(text: &str) -> Result<Self, StoreError> {
+        let config = tokio_postgres::Config::from_str(text)
+            .map_err(|_| StoreError::Invalid("the postgres: database address is malformed".to_owned()))?;
+        // Connections are plain: better refused here than an address that asks for encryption and silently has none.
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(StoreError::Invalid("sslmode=require is not supported for the postgres: database".to_owned()));
+        }
+        Ok(Self::Postgres(text.to_owned()))
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SqliteFile(path) => write!(f, "sqlite:{}", path.display()),
+            Self::SqliteMemory => f.write_str("sqlite::memory:"),
+            Self::Postgres(_) => f.write_str("postgres:…"),
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Every limit of a store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    pub url: DatabaseUrl,
+    /// Commits waiting for each writer; the next caller waits for room.
+    pub write_queue: usize,
+    /// Commits that share one transaction and one fsync.
+    pub max_batch: usize,
+    /// Connections that read. Callers beyond them wait in their own futures.
+    pub readers: usize,
+    /// PostgreSQL: connections that write; a session always uses the same one.
+    pub writers: usize,
+    /// SQLite: page cache of the writer; each reader has a quarter of it.
+    pub cache_kib: u32,
+    /// SQLite: the largest size of the database, in pages of 4 KiB; beyond it a commit fails as on a full disk.
+    pub max_pages: Option<u32>,
+    /// SQLite: how long to wait for another connection's lock.
+    pub busy_timeout_ms: u64,
+    /// PostgreSQL: how long a connection may take to open.
+    pub connect_timeout_ms: u64,
+    /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given up.
+    pub query_timeout_ms: u64,
+}
+
+impl StoreOptions {
+    pub fn new(url: DatabaseUrl) -> Self {
+        Self {
+            url,
+            write_queue: 1024,
+            max_batch: 256,
+            readers: 2,
+            writers: 2,
+            cache_kib: 16 * 1024,
+            max_pages: None,
+            busy_timeout_ms: 5_000,
+            connect_timeout_ms: 5_000,
+            query_timeout_ms: 30_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let file = |path: &str| DatabaseUrl::SqliteFile(PathBuf::from(path));
+        for (text, expected) in [
+            ("sqlite:/data/codelab.db", file("/data/codelab.db")),
+            ("sqlite:///data/codelab.db", file("/data/codelab.db")),
+            ("sqlite:codelab.db", file("codelab.db")),
+            ("sqlite::memory:", DatabaseUrl::SqliteMemory),
+            ("postgres://me:secret@db/codelab", DatabaseUrl::Postgres("postgres://me:secret@db/codelab".to_owned())),
+        ] {
+            let url = DatabaseUrl::parse(text).unwrap();
+            assert_eq!(url, expected, "{text}");
+            assert!(!format!("{url} {url:?}").contains("secret"));
+        }
+        for bad in
+            ["", "sqlite:", "mysql://x", "/data/codelab.db", "postgres://h:port/x", "postgres://h/x?sslmode=require"]
+        {
+            assert!(matches!(DatabaseUrl::parse(bad), Err(StoreError::Invalid(_))), "{bad}");
+        }
+    }
+}

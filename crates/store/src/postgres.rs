@@ -1,0 +1,147 @@
+//! PostgreSQL: writer tasks that share commits among waiting jobs, and a few connections for reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+
+use crate::columns::{Columns, Decode};
+use crate::statement::{Param, Stmt, Written};
+use crate::store::Counters;
+use crate::{SessionKey, StoreError, StoreOptions, migrate};
+
+mod connection;
+pub(crate) mod error;
+pub(crate) mod text;
+mod writer;
+
+use connection::{Access, Connection, Connector};
+use error::translate;
+use writer::Job;
+
+/// Reads that share one connection; they are pipelined.
+const READS_PER_CONNECTION: usize = 16;
+/// A read on a connection that turns out to be dead is tried once more on a new one.
+const READ_ATTEMPTS: usize = 2;
+
+pub(crate) struct Postgres {
+    /// Empty when opened for reading only.
+    writers: Vec<mpsc::Sender<Job>>,
+    connector: Arc<Connector>,
+    readers: Vec<Mutex<Option<Arc<Connection>>>>,
+    next_reader: AtomicUsize,
+    permits: Semaphore,
+}
+
+impl Postgres {
+    pub async fn open(url: &str, options: &StoreOptions, counters: &Arc<Counters>) -> Result<Self, StoreError> {
+        let connector = Arc::new(Connector::new(url, options)?);
+        let mut first = connector.connect(Access::Write).await?;
+        migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
+        let mut first = Some(first);
+        let spawn = |_| {
+            let (sender, queue) = mpsc::channel(options.write_queue.max(1));
+            let counters = Arc::clone(counters);
+            let max_batch = options.max_batch.max(1);
+            tokio::spawn(writer::run(Arc::clone(&connector), first.take(), queue, max_batch, counters));
+            sender
+        };
+        let writers = (0..options.writers.max(1)).map(spawn).collect();
+        Ok(Self::with_readers(connector, writers, options))
+    }
+
+    pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
+        let connector = Arc::new(Connector::new(url, options)?);
+        let first = connector.connect(Access::Read).await?;
+        let version = migrate::postgres_version(&first.client).await?;
+        migrate::check_current(version, migrate::POSTGRES)?;
+        Ok(Self::with_readers(connector, Vec::new(), options))
+    }
+
+    fn with_readers(connector: Arc<Connector>, writers: Vec<mpsc::Sender<Job>>, options: &StoreOptions) -> Self {
+        let count = options.readers.max(1);
+        let readers = (0..count).map(|_| Mutex::new(None)).collect();
+        let permits = Semaphore::new(count * READS_PER_CONNECTION);
+        Self { writers, connector, readers, next_reader: AtomicUsize::new(0), permits }
+    }
+
+    /// Returns once the statements are committed. After the queue took them, dropping the future changes nothing.
+    ///
+    /// A session's writes all go through one writer, so they are committed in the order they were handed in.
+    pub async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+        let shard = key.map_or(0, |key| key.get().unsigned_abs() as usize % self.writers.len().max(1));
+        let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
+        let (reply, answer) = oneshot::channel();
+        writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
+        answer.await.unwrap_or(Err(StoreError::Unknown))
+    }
+
+    pub async fn read<T>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let _permit = self.permits.acquire().await.map_err(|_| StoreError::stopped())?;
+        let slot = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
+        let mut failure = StoreError::stopped();
+        for _ in 0..READ_ATTEMPTS {
+            let connection = self.reader(slot).await?;
+            let answer = tokio::time::timeout(self.connector.query_timeout, query(&connection, sql, &params)).await;
+            failure = match answer {
+                Ok(Ok(rows)) => return rows.iter().map(|row| decode(&mut Columns::postgres(row))).collect(),
+                Ok(Err(error)) if connection.is_usable_after(&error) => return Err(translate(&error)),
+                Ok(Err(error)) => translate(&error),
+                Err(_) => StoreError::Unavailable("no answer within the time limit".to_owned()),
+            };
+            self.forget(slot, &connection).await;
+        }
+        Err(failure)
+    }
+
+    /// A store that was opened for reading only has no writer to lose.
+    pub fn has_lost_its_writer(&self) -> bool {
+        self.writers.iter().any(mpsc::Sender::is_closed)
+    }
+
+    /// Writes what is queued, then ends the connections.
+    pub async fn close(&self) {
+        self.permits.close();
+        for reader in &self.readers {
+            reader.lock().await.take();
+        }
+        for writer in &self.writers {
+            let (done, closed) = oneshot::channel();
+            if writer.send(Job::Close(done)).await.is_ok() {
+                let _ = closed.await;
+            }
+        }
+    }
+
+    async fn reader(&self, slot: usize) -> Result<Arc<Connection>, StoreError> {
+        let mut reader = self.readers[slot].lock().await;
+        if let Some(connection) = reader.as_ref().filter(|connection| !connection.client.is_closed()) {
+            return Ok(Arc::clone(connection));
+        }
+        let connection = Arc::new(self.connector.connect(Access::Read).await?);
+        *reader = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    async fn forget(&self, slot: usize, broken: &Arc<Connection>) {
+        let mut reader = self.readers[slot].lock().await;
+        if reader.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+            *reader = None;
+        }
+    }
+}
+
+async fn query(
+    connection: &Connection,
+    sql: &'static str,
+    params: &[Param],
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    use futures_util::TryStreamExt as _;
+    let statement = connection.prepare(sql).await?;
+    connection.client.query_raw(&statement, params).await?.try_collect().await
+}

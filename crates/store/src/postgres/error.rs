@@ -1,0 +1,30 @@
+//! PostgreSQL's errors in the store's words. Only the five-character code is kept: messages quote stored values.
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::StoreError;
+
+pub(crate) fn translate(error: &Error) -> StoreError {
+    let Some(code) = error.code() else {
+        // Without a code the server said nothing: the driver could not encode, decode, or reach it.
+        return StoreError::Unavailable(error.to_string());
+    };
+    let text = code.code();
+    match text.get(..2).unwrap_or_default() {
+        "53" if *code == SqlState::DISK_FULL => StoreError::DiskFull,
+        "08" | "28" | "3D" | "40" | "53" | "55" | "57" => StoreError::Unavailable(format!("PostgreSQL error {text}")),
+        "58" => StoreError::Io(format!("PostgreSQL error {text}")),
+        "XX" => StoreError::Corrupt(format!("PostgreSQL error {text}")),
+        "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly,
+        _ => StoreError::Invalid(format!("PostgreSQL error {text}")),
+    }
+}
+
+/// Whether the connection is of no further use: it broke, or the server ended it.
+pub(crate) fn ends_connection(error: &Error) -> bool {
+    match error.as_db_error() {
+        None => true,
+        Some(db) => matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
+    }
+}

@@ -1,0 +1,284 @@
+//! A task that writes: it takes what waits, sends it in one go, and commits once for all of it.
+//!
+//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch rolled back and run
+//! again with a savepoint per job, so that the others are not touched by its failure.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, TryStreamExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_postgres::{Client, Statement};
+
+use super::connection::{Access, Connection, Connector};
+use super::error::{ends_connection, translate};
+use crate::StoreError;
+use crate::statement::{Expect, Param, Stmt, Written};
+use crate::store::Counters;
+
+/// A batch whose connection broke before its commit was sent is safe to run again.
+const BATCH_ATTEMPTS: usize = 2;
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+type Outcome = Result<Written, StoreError>;
+type Reply = oneshot::Sender<Outcome>;
+
+pub(super) struct WriteJob {
+    stmts: Vec<Stmt>,
+    reply: Reply,
+}
+
+pub(super) enum Job {
+    Write(WriteJob),
+    Close(oneshot::Sender<()>),
+}
+
+impl Job {
+    pub fn write(stmts: Vec<Stmt>, reply: Reply) -> Self {
+        Self::Write(WriteJob { stmts, reply })
+    }
+}
+
+/// Why a whole batch has no outcomes.
+enum Broken {
+    /// The connection broke before the commit was sent: nothing is stored.
+    Before(StoreError),
+    /// The server refused the commit: nothing is stored.
+    Refused(StoreError),
+    /// The connection broke while the commit was under way.
+    During,
+}
+
+/// Ends when the queue is closed and empty.
+pub(super) async fn run(
+    connector: Arc<Connector>,
+    connection: Option<Connection>,
+    mut queue: mpsc::Receiver<Job>,
+    max_batch: usize,
+    counters: Arc<Counters>,
+) {
+    let mut link = Link { connector, connection, backoff: FIRST_BACKOFF, not_before: Instant::now() };
+    let mut batch = Vec::with_capacity(max_batch);
+    let mut closing = Vec::new();
+    while let Some(job) = queue.recv().await {
+        let mut next = Some(job);
+        while let Some(job) = next.take() {
+            match job {
+                Job::Write(write) => batch.push(write),
+                Job::Close(done) => {
+                    queue.close();
+                    closing.push(done);
+                }
+            }
+            if batch.len() < max_batch {
+                next = queue.try_recv().ok();
+            }
+        }
+        if !batch.is_empty() {
+            let outcomes = run_batch(&mut link, &batch).await;
+            let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+            if stored > 0 {
+                counters.count(stored);
+            }
+            for (job, outcome) in batch.drain(..).zip(outcomes) {
+                let _ = job.reply.send(outcome);
+            }
+        }
+    }
+    drop(link);
+    for done in closing {
+        let _ = done.send(());
+    }
+}
+
+/// The writer's connection, made again when it was lost.
+struct Link {
+    connector: Arc<Connector>,
+    connection: Option<Connection>,
+    backoff: Duration,
+    not_before: Instant,
+}
+
+impl Link {
+    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to connect.
+    async fn connection(&mut self) -> Result<&Connection, StoreError> {
+        if self.connection.as_ref().is_none_or(|connection| connection.client.is_closed()) {
+            self.connection = None;
+            if Instant::now() < self.not_before {
+                return Err(StoreError::Unavailable("the connection is lost, trying again soon".to_owned()));
+            }
+            match self.connector.connect(Access::Write).await {
+                Ok(connection) => {
+                    self.backoff = FIRST_BACKOFF;
+                    self.connection = Some(connection);
+                }
+                Err(error) => {
+                    self.not_before = Instant::now() + self.backoff;
+                    self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
+                    return Err(error);
+                }
+            }
+        }
+        self.connection.as_ref().ok_or_else(StoreError::stopped)
+    }
+}
+
+async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
+    let timeout = link.connector.query_timeout;
+    let mut failure = StoreError::stopped();
+    for _ in 0..BATCH_ATTEMPTS {
+        let connection = match link.connection().await {
+            Ok(connection) => connection,
+            Err(error) => return vec![Err(error); batch.len()],
+        };
+        match transact(connection, batch, timeout).await {
+            Ok(outcomes) => return outcomes,
+            Err(Broken::Refused(error)) => return vec![Err(error); batch.len()],
+            Err(Broken::During) => {
+                link.connection = None;
+                return vec![Err(StoreError::Unknown); batch.len()];
+            }
+            Err(Broken::Before(error)) => {
+                link.connection = None;
+                failure = error;
+            }
+        }
+    }
+    vec![Err(failure); batch.len()]
+}
+
+async fn transact(connection: &Connection, batch: &[WriteJob], timeout: Duration) -> Result<Vec<Outcome>, Broken> {
+    let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
+    let executed = tokio::time::timeout(timeout, execute(connection, batch));
+    let outcomes = executed.await.map_err(|_| Broken::Before(late()))??;
+    if outcomes.iter().all(Result::is_err) {
+        return Ok(outcomes);
+    }
+    match tokio::time::timeout(timeout, connection.client.batch_execute("COMMIT")).await {
+        Ok(Ok(())) => Ok(outcomes),
+        Ok(Err(error)) if !ends_connection(&error) => Err(Broken::Refused(translate(&error))),
+        Ok(Err(_)) | Err(_) => Err(Broken::During),
+    }
+}
+
+/// Leaves a transaction open unless every job failed.
+async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outcome>, Broken> {
+    let client = &connection.client;
+    let mut prepared = Vec::with_capacity(batch.len());
+    for job in batch {
+        prepared.push(prepare(connection, &job.stmts).await?);
+    }
+    let begin = Sent::control(client, "BEGIN");
+    let all_sent: Vec<_> =
+        batch.iter().zip(&prepared).map(|(job, statements)| send(client, &job.stmts, statements)).collect();
+    begin.answer().await.map_err(broken)?;
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for (job, sent) in batch.iter().zip(all_sent) {
+        outcomes.push(collect(&job.stmts, sent).await?);
+    }
+    if outcomes.iter().all(Result::is_ok) {
+        return Ok(outcomes);
+    }
+    control(client, "ROLLBACK").await?;
+    if batch.len() == 1 { Ok(outcomes) } else { execute_isolated(client, batch, &prepared).await }
+}
+
+async fn execute_isolated(
+    client: &Client,
+    batch: &[WriteJob],
+    prepared: &[Vec<Statement>],
+) -> Result<Vec<Outcome>, Broken> {
+    control(client, "BEGIN").await?;
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for (job, statements) in batch.iter().zip(prepared) {
+        control(client, "SAVEPOINT job").await?;
+        let outcome = collect(&job.stmts, send(client, &job.stmts, statements)).await?;
+        control(client, if outcome.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" }).await?;
+        outcomes.push(outcome);
+    }
+    if outcomes.iter().all(Result::is_err) {
+        control(client, "ROLLBACK").await?;
+    }
+    Ok(outcomes)
+}
+
+/// Before the transaction, where a failure cannot spoil the other jobs.
+async fn prepare(connection: &Connection, stmts: &[Stmt]) -> Result<Vec<Statement>, Broken> {
+    let mut prepared = Vec::with_capacity(stmts.len());
+    for stmt in stmts {
+        prepared.push(connection.prepare(stmt.sql).await.map_err(broken)?);
+    }
+    Ok(prepared)
+}
+
+/// A request that is on its way. Requests are answered in the order they were sent.
+enum Sent<'a> {
+    Waiting(Pin<Box<dyn Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a>>),
+    Answered(Result<Written, tokio_postgres::Error>),
+}
+
+impl<'a> Sent<'a> {
+    /// The driver sends a request when its future is first polled.
+    fn start(request: impl Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a) -> Self {
+        let mut request = Box::pin(request);
+        match request.as_mut().now_or_never() {
+            Some(answer) => Self::Answered(answer),
+            None => Self::Waiting(request),
+        }
+    }
+
+    fn control(client: &'a Client, sql: &'static str) -> Self {
+        Self::start(async move { client.batch_execute(sql).await.map(|()| Written::default()) })
+    }
+
+    async fn answer(self) -> Result<Written, tokio_postgres::Error> {
+        match self {
+            Self::Waiting(request) => request.await,
+            Self::Answered(answer) => answer,
+        }
+    }
+}
+
+fn send<'a>(client: &'a Client, stmts: &'a [Stmt], statements: &'a [Statement]) -> Vec<Sent<'a>> {
+    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| Sent::start(request(client, stmt, statement));
+    stmts.iter().zip(statements).map(start).collect()
+}
+
+async fn request(client: &Client, stmt: &Stmt, statement: &Statement) -> Result<Written, tokio_postgres::Error> {
+    let params: &[Param] = &stmt.params;
+    if stmt.expect != Expect::Number {
+        return Ok(Written { rows: client.execute_raw(statement, params).await?, number: None });
+    }
+    let rows: Vec<tokio_postgres::Row> = client.query_raw(statement, params).await?.try_collect().await?;
+    let number = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(Written { rows: rows.len() as u64, number })
+}
+
+/// Takes all the answers of a job; its outcome is its first failure, or what its last statement did.
+async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken> {
+    let mut outcome = Ok(Written::default());
+    for (stmt, sent) in stmts.iter().zip(sent) {
+        let answer = sent.answer().await;
+        if outcome.is_err() {
+            continue;
+        }
+        outcome = match answer {
+            Ok(written) => stmt.check(written),
+            Err(error) if ends_connection(&error) => return Err(broken(error)),
+            Err(error) => Err(translate(&error)),
+        };
+    }
+    Ok(outcome)
+}
+
+async fn control(client: &Client, sql: &'static str) -> Result<(), Broken> {
+    client.batch_execute(sql).await.map_err(broken)
+}
+
+fn broken(error: tokio_postgres::Error) -> Broken {
+    Broken::Before(translate(&error))
+}

@@ -1,0 +1,199 @@
+//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and coming out are one type.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use codelab_protocol::{
+    AgentName, ApprovalInfo, CallId, Digest, Message, SessionId, SwitchEntry, Timestamp, TurnId, TurnStatus, UserId,
+};
+use serde_json::{Map, Value};
+
+use crate::{Epoch, Realm, SessionKey};
+
+macro_rules! text_enum {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($variant,)* }
+
+        impl $name {
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+text_enum!(
+    /// How a question to a person stands.
+    ApprovalStatus {
+        Pending = "pending",
+        Approved = "approved",
+        Edited = "edited",
+        Rejected = "rejected",
+        Expired = "expired",
+        Cancelled = "cancelled",
+    }
+);
+
+text_enum!(
+    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late result.
+    ToolCallStatus {
+        Open = "open",
+        Completed = "completed",
+        Rejected = "rejected",
+        Cancelled = "cancelled",
+        Unknown = "unknown",
+    }
+);
+
+/// One session, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRow {
+    pub key: SessionKey,
+    pub realm: Realm,
+    pub session_id: SessionId,
+    pub user_id: Option<UserId>,
+    pub project_id: Option<i64>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub system_prompt: Option<String>,
+    pub created_at: Timestamp,
+    pub last_activity: Timestamp,
+    pub is_active: bool,
+    pub deleted_at: Option<Timestamp>,
+    pub message_count: u64,
+    /// The number of the newest event, 0 when there is none.
+    pub last_seq: u64,
+    /// The number of the oldest event that was not pruned.
+    pub first_seq: u64,
+    /// The engine's snapshot.
+    pub state: String,
+    pub owner: Option<String>,
+    pub epoch: Epoch,
+    pub schedule: Schedule,
+}
+
+/// When a session must be looked at although nobody asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Schedule {
+    /// The next deadline.
+    pub wake_at: Option<Timestamp>,
+    /// A turn is inside a model call or has queued work, and must be resumed at start.
+    pub running: bool,
+}
+
+/// A session that is due or was running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRef {
+    pub key: SessionKey,
+    pub realm: Realm,
+    pub session_id: SessionId,
+    pub wake_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredMessage {
+    /// The place in the history, from 1.
+    pub ord: u64,
+    pub turn: TurnId,
+    pub message: Message,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub seq: u64,
+    pub turn: TurnId,
+    pub kind: Cow<'static, str>,
+    /// Wire JSON, as it is streamed.
+    pub body: Arc<str>,
+    /// Set on the event with which a turn ended or was suspended.
+    pub settled: Option<TurnStatus>,
+    pub timestamp: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredSwitch {
+    pub ord: u64,
+    pub entry: SwitchEntry,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextRow {
+    pub current_agent: AgentName,
+    pub switch_count: u64,
+    /// JSON object.
+    pub metadata: String,
+    pub created_at: Timestamp,
+    pub last_switch_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalRow {
+    pub info: ApprovalInfo,
+    pub status: ApprovalStatus,
+    pub decided_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallRow {
+    pub call_id: CallId,
+    pub turn: TurnId,
+    pub tool_name: String,
+    pub status: ToolCallStatus,
+    /// The digest of the result that was taken, so that a repeat is known from a different one.
+    pub result_digest: Option<Digest>,
+    /// The events that the result caused come after this one.
+    pub after_seq: Option<u64>,
+}
+
+/// Which turn a `client_message_id` started; its events come after `after_seq`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputRow {
+    pub turn: TurnId,
+    pub after_seq: u64,
+}
+
+/// One decision, without its place in the chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditRecord {
+    pub call_id: CallId,
+    pub tool_name: String,
+    /// Absent after a purge; the digest stays.
+    pub original_args: Option<Map<String, Value>>,
+    pub original_digest: Digest,
+    pub modified_args: Option<Map<String, Value>>,
+    pub modified_digest: Option<Digest>,
+    pub decision: String,
+    pub decided_by: String,
+    pub reason: Option<String>,
+    pub timestamp: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditRow {
+    /// The place in the session's chain, from 1.
+    pub ord: u64,
+    pub record: AuditRecord,
+    pub hash: Digest,
+}
+
+/// Where a session's chain ends; kept apart from the rows, so that a cut tail is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditHead {
+    pub count: u64,
+    pub head: Digest,
+}
+
+/// A session that has an audit log, whether or not the session itself still exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditSession {
+    pub key: SessionKey,
+    /// Absent when neither a head nor the session is left to tell.
+    pub name: Option<(Realm, SessionId)>,
+    pub head: Option<AuditHead>,
+}

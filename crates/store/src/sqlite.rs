@@ -1,0 +1,263 @@
+//! SQLite: one writer thread and a few reading connections on one file in WAL mode.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::columns::{Columns, Decode};
+use crate::statement::{Param, Stmt, Written};
+use crate::store::Counters;
+use crate::{StoreError, StoreOptions, migrate};
+
+pub(crate) mod backup;
+pub(crate) mod error;
+mod lock;
+mod writer;
+
+use error::translate;
+use lock::DatabaseLock;
+use writer::Job;
+
+/// Before this version two connections could corrupt a database while its write-ahead log was reset.
+const OLDEST_SQLITE: i32 = 3_051_003;
+const CACHED_STATEMENTS: usize = 64;
+/// Pages in the write-ahead log before they are moved to the database.
+const CHECKPOINT_PAGES: u32 = 2_000;
+/// The write-ahead log is cut back to this after a checkpoint.
+const LOG_LIMIT_BYTES: u32 = 64 << 20;
+
+pub(crate) struct Sqlite {
+    /// Absent when opened for reading only.
+    writer: Option<mpsc::Sender<Job>>,
+    /// Absent for a database in memory, which only the writer can see.
+    readers: Option<Readers>,
+    path: Option<PathBuf>,
+}
+
+impl Sqlite {
+    /// Blocks on the disk.
+    pub fn open(path: Option<&Path>, options: &StoreOptions, counters: Arc<Counters>) -> Result<Self, StoreError> {
+        check_version()?;
+        let path = path.map(absolute).transpose()?;
+        let lock = path.as_deref().map(DatabaseLock::take).transpose()?;
+        let mut connection = match &path {
+            Some(path) => open_file(path)?,
+            None => Connection::open_in_memory().map_err(translate)?,
+        };
+        migrate::check_sqlite(&connection, migrate::SQLITE)?;
+        configure_writer(&connection, path.is_some(), options)?;
+        migrate::sqlite(&mut connection, migrate::SQLITE).map_err(translate)?;
+        let readers = path.as_deref().map(|path| Readers::open(path, options)).transpose()?;
+        let (sender, queue) = mpsc::channel(options.write_queue.max(1));
+        let max_batch = options.max_batch.max(1);
+        std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer::run(connection, lock, queue, max_batch, &counters))
+            .map_err(|error| StoreError::io("cannot start the writer", &error))?;
+        Ok(Self { writer: Some(sender), readers, path })
+    }
+
+    /// Works beside a running server, and takes no lock. Blocks on the disk.
+    pub fn open_read_only(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        check_version()?;
+        let path = absolute(path)?;
+        if !path.exists() {
+            return Err(StoreError::Invalid(format!("there is no database {}", path.display())));
+        }
+        let readers = Readers::open(&path, options)?;
+        let version = readers.with_idle(|connection| migrate::sqlite_version(connection).map_err(translate))?;
+        migrate::check_current(version, migrate::SQLITE)?;
+        Ok(Self { writer: None, readers: Some(readers), path: Some(path) })
+    }
+
+    /// Returns once the statements are on the disk. After the queue took them, dropping the future changes nothing.
+    pub async fn write(&self, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+        let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
+        let (reply, answer) = oneshot::channel();
+        writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
+        // A writer that is gone without an answer died between two instructions; the row may be there.
+        answer.await.unwrap_or(Err(StoreError::Unknown))
+    }
+
+    pub async fn read<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.with_connection(move |connection| query(connection, sql, &params, decode)).await
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// A store that was opened for reading only has no writer to lose.
+    pub fn has_lost_its_writer(&self) -> bool {
+        self.writer.as_ref().is_some_and(mpsc::Sender::is_closed)
+    }
+
+    /// Runs `work` away from the async threads, on a connection that sees every acknowledged commit.
+    pub async fn with_connection<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if let Some(readers) = &self.readers {
+            return readers.run(work).await;
+        }
+        let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
+        let (reply, answer) = oneshot::channel();
+        let job = Job::Read(Box::new(move |connection| drop(reply.send(work(connection)))));
+        writer.send(job).await.map_err(|_| StoreError::stopped())?;
+        answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
+    }
+
+    /// Writes what is queued, then frees the file and its lock.
+    pub async fn close(&self) {
+        if let Some(readers) = &self.readers {
+            readers.close().await;
+        }
+        if let Some(writer) = &self.writer {
+            let (done, closed) = oneshot::channel();
+            if writer.send(Job::Close(done)).await.is_ok() {
+                let _ = closed.await;
+            }
+        }
+    }
+}
+
+struct Readers {
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    count: u32,
+}
+
+impl Readers {
+    fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let count = u32::try_from(options.readers.max(1)).unwrap_or(1);
+        let open = |_| open_reader(path, options);
+        let idle = (0..count).map(open).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { permits: Arc::new(Semaphore::new(count as usize)), idle: Arc::new(Mutex::new(idle)), count })
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::stopped())?;
+        let idle = Arc::clone(&self.idle);
+        let task = tokio::task::spawn_blocking(move || {
+            let result = with_idle(&idle, work);
+            drop(permit);
+            result
+        });
+        task.await.unwrap_or_else(|_| Err(StoreError::stopped()))
+    }
+
+    fn with_idle<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        with_idle(&self.idle, work)
+    }
+
+    async fn close(&self) {
+        let all = self.permits.acquire_many(self.count).await;
+        self.permits.close();
+        if all.is_ok() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+    }
+}
+
+/// There is one connection per permit, so whoever holds a permit finds one.
+fn with_idle<T>(
+    idle: &Mutex<Vec<Connection>>,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let connection = taken.ok_or_else(StoreError::stopped)?;
+    let result = work(&connection);
+    idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    result
+}
+
+fn query<T>(
+    connection: &Connection,
+    sql: &'static str,
+    params: &[Param],
+    decode: Decode<T>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(translate)?;
+    let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(translate)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(translate)? {
+        found.push(decode(&mut Columns::sqlite(row))?);
+    }
+    Ok(found)
+}
+
+impl rusqlite::ToSql for Param {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, ValueRef};
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Shared(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+fn check_version() -> Result<(), StoreError> {
+    let version = rusqlite::version_number();
+    if version >= OLDEST_SQLITE {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!("SQLite {} is too old, 3.51.3 is needed", rusqlite::version())))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    std::path::absolute(path).map_err(|error| StoreError::io("cannot use the path of the database", &error))
+}
+
+fn open_file(path: &Path) -> Result<Connection, StoreError> {
+    // Made here and not by SQLite, so that what people wrote is theirs alone; its other files copy the mode.
+    lock::private_file()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|error| StoreError::io(&format!("cannot open the database {}", path.display()), &error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(translate)
+}
+
+fn configure_writer(connection: &Connection, in_file: bool, options: &StoreOptions) -> Result<(), StoreError> {
+    let set = |name: &str, value: &dyn rusqlite::ToSql| connection.pragma_update(None, name, value).map_err(translate);
+    connection.busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms)).map_err(translate)?;
+    if in_file {
+        let mode: String =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(translate)?;
+        if mode != "wal" {
+            return Err(StoreError::Invalid("the file system of the database does not support its log".to_owned()));
+        }
+    }
+    set("synchronous", &"FULL")?;
+    set("cache_size", &-i64::from(options.cache_kib))?;
+    set("wal_autocheckpoint", &CHECKPOINT_PAGES)?;
+    set("journal_size_limit", &LOG_LIMIT_BYTES)?;
+    if let Some(max_pages) = options.max_pages {
+        set("max_page_count", &max_pages)?;
+    }
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    Ok(())
+}
+
+fn open_reader(path: &Path, options: &StoreOptions) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(translate)?;
+    connection.busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms)).map_err(translate)?;
+    connection.pragma_update(None, "cache_size", -i64::from(options.cache_kib / 4)).map_err(translate)?;
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    Ok(connection)
+}

@@ -1,0 +1,27 @@
+//! SQLite's errors in the store's words.
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+
+use crate::StoreError;
+
+pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
+    let rusqlite::Error::SqliteFailure(failure, _) = &error else {
+        return StoreError::Corrupt("a row does not have the expected form".to_owned());
+    };
+    let code = failure.extended_code;
+    match failure.code {
+        ErrorCode::DiskFull => StoreError::DiskFull,
+        // The file of shared memory beside the database could not grow: in practice the disk is full.
+        ErrorCode::SystemIoFailure if code == SQLITE_IOERR_SHMSIZE => StoreError::DiskFull,
+        ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
+            StoreError::Io(format!("SQLite error {code}"))
+        }
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt(format!("SQLite error {code}")),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => {
+            StoreError::Unavailable(format!("SQLite error {code}"))
+        }
+        ErrorCode::ReadOnly => StoreError::ReadOnly,
+        _ => StoreError::Invalid(format!("SQLite error {code}")),
+    }
+}

@@ -1,0 +1,164 @@
+//! The store itself: opening, committing, closing. What it reads and removes is in the modules below.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::columns::Decode;
+use crate::commit::{Commit, statements};
+use crate::options::{DatabaseUrl, StoreOptions};
+use crate::postgres::Postgres;
+use crate::sqlite::Sqlite;
+use crate::statement::{Param, Stmt, Written};
+use crate::{SessionKey, StoreError};
+
+mod audit;
+mod life;
+mod read;
+mod servers;
+
+pub use read::MessageRange;
+
+/// A handle to the database; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    backend: Arc<Backend>,
+    counters: Arc<Counters>,
+}
+
+enum Backend {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+/// How well commits share transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Writes that were stored and acknowledged.
+    pub commits: u64,
+    /// Transactions, each with one wait for the disk, that stored them.
+    pub transactions: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    commits: AtomicU64,
+    transactions: AtomicU64,
+}
+
+impl Counters {
+    pub fn count(&self, commits: usize) {
+        self.commits.fetch_add(commits as u64, Ordering::Relaxed);
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// Creates or upgrades the tables. An SQLite file is locked against other processes until the store is closed.
+    pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        let counters = Arc::new(Counters::default());
+        let backend = match options.url.clone() {
+            DatabaseUrl::SqliteFile(path) => {
+                let counters = Arc::clone(&counters);
+                Backend::Sqlite(blocking(move || Sqlite::open(Some(&path), &options, counters)).await?)
+            }
+            DatabaseUrl::SqliteMemory => Backend::Sqlite(Sqlite::open(None, &options, Arc::clone(&counters))?),
+            DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open(&url, &options, &counters).await?),
+        };
+        Ok(Self { backend: Arc::new(backend), counters })
+    }
+
+    /// For looking only, also beside a running server. Every write fails with `ReadOnly`.
+    pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
+        let backend = match options.url.clone() {
+            DatabaseUrl::SqliteFile(path) => {
+                Backend::Sqlite(blocking(move || Sqlite::open_read_only(&path, &options)).await?)
+            }
+            DatabaseUrl::SqliteMemory => {
+                return Err(StoreError::Invalid("a database in memory has nothing to read".to_owned()));
+            }
+            DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open_read_only(&url, &options).await?),
+        };
+        Ok(Self { backend: Arc::new(backend), counters: Arc::new(Counters::default()) })
+    }
+
+    /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was handed in.
+    ///
+    /// After `Conflict`, `Unknown` or any other error the session must be read again before the next commit.
+    pub async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
+        let key = commit.key;
+        self.write(Some(key), statements::build(commit)?).await.map(drop)
+    }
+
+    /// Whether the database answers and its writer is alive.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let lost = match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.has_lost_its_writer(),
+            Backend::Postgres(postgres) => postgres.has_lost_its_writer(),
+        };
+        if lost {
+            return Err(StoreError::stopped());
+        }
+        self.read("SELECT version FROM schema_migrations LIMIT 1", vec![], |row| row.int()).await.map(drop)
+    }
+
+    /// Stores what was handed in, then lets the database go. Later calls fail with `Unavailable`.
+    pub async fn close(&self) {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.close().await,
+            Backend::Postgres(postgres) => postgres.close().await,
+        }
+    }
+
+    pub fn stats(&self) -> StoreStats {
+        StoreStats {
+            commits: self.counters.commits.load(Ordering::Relaxed),
+            transactions: self.counters.transactions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// SQLite only: a consistent copy of everything acknowledged so far. Refuses to overwrite.
+    pub async fn backup(&self, target: impl Into<PathBuf>) -> Result<(), StoreError> {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.backup(target.into()).await,
+            Backend::Postgres(_) => {
+                Err(StoreError::Invalid("a PostgreSQL database is backed up with its own tools".to_owned()))
+            }
+        }
+    }
+
+    /// Writes of one session are stored in the order they are handed in.
+    async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
+            Backend::Postgres(postgres) => postgres.write(key, stmts).await,
+        }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.read(sql, params, decode).await,
+            Backend::Postgres(postgres) => postgres.read(sql, params, decode).await,
+        }
+    }
+
+    async fn read_one<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.read(sql, params, decode).await?.pop())
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(StoreError::stopped()))
+}

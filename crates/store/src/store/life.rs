@@ -1,0 +1,115 @@
+//! The end of things: deleted, restored and purged sessions, pruned events.
+
+use codelab_protocol::Timestamp;
+
+use super::Store;
+use crate::statement::Stmt;
+use crate::{SessionKey, StoreError};
+
+const SOFT_DELETE: &str = "UPDATE sessions SET deleted_at = $1, is_active = 0 WHERE id = $2 AND deleted_at IS NULL";
+const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active = 0 \
+     WHERE id = $2 AND deleted_at IS NULL AND last_activity < $3 AND running = 0";
+const RESTORE: &str = "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
+
+// The session's own row goes first: from then on no commit of it can add anything.
+const PURGE: [&str; 9] = [
+    "DELETE FROM sessions WHERE id = $1",
+    "DELETE FROM events WHERE session_key = $1",
+    "DELETE FROM messages WHERE session_key = $1",
+    "DELETE FROM agent_contexts WHERE session_key = $1",
+    "DELETE FROM agent_switches WHERE session_key = $1",
+    "DELETE FROM pending_approvals WHERE session_key = $1",
+    "DELETE FROM tool_calls WHERE session_key = $1",
+    "DELETE FROM inputs WHERE session_key = $1",
+    "UPDATE audit_logs SET original_args = NULL, modified_args = NULL WHERE session_key = $1",
+];
+
+const IDLE_SINCE: &str = "SELECT id FROM sessions WHERE last_activity < $1 AND deleted_at IS NULL AND running = 0 \
+     AND id > $2 ORDER BY id LIMIT $3";
+
+// The oldest event that is young enough, or else the one after the newest.
+const FIRST_TO_KEEP: &str = "SELECT COALESCE((SELECT MIN(seq) FROM events WHERE session_key = $1 \
+     AND created_at >= $2), last_seq + 1) FROM sessions WHERE id = $1";
+const MOVE_FIRST: &str = "UPDATE sessions SET first_seq = $1 WHERE id = $2 AND first_seq < $1";
+const PRUNE: &str = "DELETE FROM events WHERE session_key = $1 AND seq < $2";
+const PRUNABLE: &str = "SELECT sessions.id FROM sessions JOIN events ON events.session_key = sessions.id \
+     AND events.seq = sessions.first_seq WHERE events.created_at < $1 AND sessions.id > $2 \
+     ORDER BY sessions.id LIMIT $3";
+
+impl Store {
+    /// `NotFound` when there is none or it is deleted already.
+    pub async fn soft_delete(&self, key: SessionKey, now: Timestamp) -> Result<(), StoreError> {
+        let stmt = Stmt::one(SOFT_DELETE, vec![now.into(), key.into()]);
+        self.write(Some(key), vec![stmt]).await.map(drop).map_err(missing)
+    }
+
+    /// `NotFound` when there is none or it is not deleted.
+    pub async fn restore(&self, key: SessionKey) -> Result<(), StoreError> {
+        self.write(Some(key), vec![Stmt::one(RESTORE, vec![key.into()])]).await.map(drop).map_err(missing)
+    }
+
+    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without the arguments.
+    pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
+        let mut stmts: Vec<_> = PURGE.iter().map(|sql| Stmt::any(sql, vec![key.into()])).collect();
+        stmts[0].expect = crate::statement::Expect::One;
+        self.write(Some(key), stmts).await.map(drop).map_err(missing)
+    }
+
+    /// Sessions without activity since `before` that are neither running nor deleted, by key; `after` pages on.
+    pub async fn idle_sessions(
+        &self,
+        before: Timestamp,
+        after: Option<SessionKey>,
+        limit: usize,
+    ) -> Result<Vec<SessionKey>, StoreError> {
+        let params = vec![before.into(), after.map_or(0, SessionKey::get).into(), (limit as u64).into()];
+        self.read(IDLE_SINCE, params, |row| row.int().map(SessionKey::from_raw)).await
+    }
+
+    /// Soft-deletes up to `limit` sessions without activity since `before`; returns those.
+    pub async fn cleanup_older_than(
+        &self,
+        before: Timestamp,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SessionKey>, StoreError> {
+        let mut cleaned = Vec::new();
+        for key in self.idle_sessions(before, None, limit).await? {
+            // Asked again in the same statement: it may have woken up since.
+            let stmt = Stmt::any(SOFT_DELETE_IDLE, vec![now.into(), key.into(), before.into()]);
+            if self.write(Some(key), vec![stmt]).await?.rows == 1 {
+                cleaned.push(key);
+            }
+        }
+        Ok(cleaned)
+    }
+
+    /// Removes a session's events from before `older_than`, up to the first younger one. Returns how many went.
+    pub async fn prune_events(&self, key: SessionKey, older_than: Timestamp) -> Result<u64, StoreError> {
+        let params = vec![key.into(), older_than.into()];
+        // Read first: events that are stored in the meantime have higher numbers and stay.
+        let Some(first) = self.read_one(FIRST_TO_KEEP, params, |row| row.count()).await? else {
+            return Err(StoreError::NotFound);
+        };
+        let stmts = vec![
+            Stmt::any(MOVE_FIRST, vec![first.into(), key.into()]),
+            Stmt::any(PRUNE, vec![key.into(), first.into()]),
+        ];
+        Ok(self.write(Some(key), stmts).await?.rows)
+    }
+
+    /// Sessions that have events from before `older_than`, by key; `after` pages on.
+    pub async fn prunable_sessions(
+        &self,
+        older_than: Timestamp,
+        after: Option<SessionKey>,
+        limit: usize,
+    ) -> Result<Vec<SessionKey>, StoreError> {
+        let params = vec![older_than.into(), after.map_or(0, SessionKey::get).into(), (limit as u64).into()];
+        self.read(PRUNABLE, params, |row| row.int().map(SessionKey::from_raw)).await
+    }
+}
+
+fn missing(error: StoreError) -> StoreError {
+    if error == StoreError::Conflict { StoreError::NotFound } else { error }
+}

@@ -1,0 +1,312 @@
+//! What a session is made of, read back. Each method is one query.
+
+use codelab_protocol::{
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Role, SessionId, SessionInfo, SwitchEntry,
+    TurnId, TurnStatus, UserId,
+};
+
+use super::Store;
+use crate::columns::Columns;
+use crate::row::{
+    ApprovalRow, ApprovalStatus, ContextRow, InputRow, Schedule, SessionRow, StoredEvent, StoredMessage, ToolCallRow,
+    ToolCallStatus,
+};
+use crate::statement::Param;
+use crate::{Epoch, Realm, SessionKey, StoreError};
+
+/// Which part of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageRange {
+    All,
+    /// The `limit` newest messages below `before` (or of all), oldest first.
+    Last {
+        before: Option<u64>,
+        limit: usize,
+    },
+    /// From this place on.
+    From {
+        ord: u64,
+    },
+    /// Of this turn and all later ones.
+    FromTurn(TurnId),
+}
+
+const SESSION: &str = "SELECT id, realm, session_id, user_id, project_id, title, description, system_prompt, \
+     created_at, last_activity, is_active, deleted_at, message_count, last_seq, first_seq, state, owner, epoch, \
+     wake_at, running FROM sessions WHERE realm = $1 AND session_id = $2";
+const LIST: &str = "SELECT session_id, title, created_at, last_activity, is_active, message_count FROM sessions \
+     WHERE realm = $1 AND deleted_at IS NULL ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3";
+const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_at IS NULL";
+
+macro_rules! select_messages {
+    ($where:literal) => {
+        concat!(
+            "SELECT ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, ",
+            "content FROM messages WHERE session_key = $1 AND ",
+            $where
+        )
+    };
+}
+const MESSAGES_FROM: &str = select_messages!("ord >= $2 ORDER BY ord");
+const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
+// In the order of the index by turn, which the planner would not take for another order.
+const MESSAGES_FROM_TURN: &str = select_messages!("turn >= $2 ORDER BY turn, ord");
+
+const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
+     WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+const EVENTS_OF_TURN: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
+     WHERE session_key = $1 AND turn = $2 AND seq > $3 ORDER BY seq LIMIT $4";
+const SWITCHES: &str = "SELECT from_agent, to_agent, reason, confidence, switched_at FROM agent_switches \
+     WHERE session_key = $1 ORDER BY ord";
+const CONTEXT: &str = "SELECT current_agent, switch_count, metadata, created_at, last_switch_at FROM agent_contexts \
+     WHERE session_key = $1";
+
+macro_rules! select_approvals {
+    ($where:literal) => {
+        concat!(
+            "SELECT call_id, kind, tool_name, arguments, digest, parts, reason, created_at, expires_at, ",
+            "timeout_seconds, status, decided_at FROM pending_approvals WHERE session_key = $1",
+            $where
+        )
+    };
+}
+const APPROVALS: &str = select_approvals!(" ORDER BY created_at, call_id");
+const APPROVALS_PENDING: &str = select_approvals!(" AND status = 'pending' ORDER BY created_at, call_id");
+const APPROVAL: &str = select_approvals!(" AND call_id = $2");
+
+const TOOL_CALL: &str = "SELECT call_id, turn, tool_name, status, result_digest, after_seq FROM tool_calls \
+     WHERE session_key = $1 AND call_id = $2";
+const INPUT: &str = "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
+
+impl Store {
+    /// Deleted sessions are returned too, with `deleted_at`.
+    pub async fn session(&self, realm: Realm, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.read_one(SESSION, vec![realm.as_str().into(), Param::text(id.as_str())], session).await
+    }
+
+    /// A page of the sessions that are not deleted, newest activity first, and how many there are.
+    pub async fn list_sessions(
+        &self,
+        realm: Realm,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<SessionInfo>, u64), StoreError> {
+        let total = self.read_one(COUNT, vec![realm.as_str().into()], |row| row.count()).await?;
+        let page = self.read(LIST, vec![realm.as_str().into(), limit.into(), offset.into()], session_info).await?;
+        Ok((page, total.unwrap_or(0)))
+    }
+
+    /// Oldest first.
+    pub async fn messages(&self, key: SessionKey, range: MessageRange) -> Result<Vec<StoredMessage>, StoreError> {
+        let (sql, from) = match range {
+            MessageRange::All => (MESSAGES_FROM, 0),
+            MessageRange::From { ord } => (MESSAGES_FROM, ord),
+            MessageRange::FromTurn(turn) => {
+                let mut by_turn = self.read(MESSAGES_FROM_TURN, vec![key.into(), turn.0.into()], message).await?;
+                by_turn.sort_by_key(|message| message.ord);
+                return Ok(by_turn);
+            }
+            MessageRange::Last { before, limit } => {
+                let before = before.unwrap_or(u64::MAX);
+                let params = vec![key.into(), before.into(), (limit as u64).into()];
+                let mut newest_first = self.read(MESSAGES_BEFORE, params, message).await?;
+                newest_first.reverse();
+                return Ok(newest_first);
+            }
+        };
+        self.read(sql, vec![key.into(), from.into()], message).await
+    }
+
+    /// The stored events after `after_seq`, in order.
+    pub async fn events(&self, key: SessionKey, after_seq: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.read(EVENTS, vec![key.into(), after_seq.into(), (limit as u64).into()], event).await
+    }
+
+    pub async fn events_of_turn(
+        &self,
+        key: SessionKey,
+        turn: TurnId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let params = vec![key.into(), turn.0.into(), after_seq.into(), (limit as u64).into()];
+        self.read(EVENTS_OF_TURN, params, event).await
+    }
+
+    pub async fn switches(&self, key: SessionKey) -> Result<Vec<SwitchEntry>, StoreError> {
+        self.read(SWITCHES, vec![key.into()], switch).await
+    }
+
+    pub async fn context(&self, key: SessionKey) -> Result<Option<ContextRow>, StoreError> {
+        self.read_one(CONTEXT, vec![key.into()], context).await
+    }
+
+    /// In the order they were asked.
+    pub async fn approvals(&self, key: SessionKey, pending_only: bool) -> Result<Vec<ApprovalRow>, StoreError> {
+        let sql = if pending_only { APPROVALS_PENDING } else { APPROVALS };
+        self.read(sql, vec![key.into()], approval).await
+    }
+
+    pub async fn approval(&self, key: SessionKey, call: &CallId) -> Result<Option<ApprovalRow>, StoreError> {
+        self.read_one(APPROVAL, vec![key.into(), Param::text(call.as_str())], approval).await
+    }
+
+    pub async fn tool_call(&self, key: SessionKey, call: &CallId) -> Result<Option<ToolCallRow>, StoreError> {
+        self.read_one(TOOL_CALL, vec![key.into(), Param::text(call.as_str())], tool_call).await
+    }
+
+    pub async fn input(&self, key: SessionKey, id: &ClientMessageId) -> Result<Option<InputRow>, StoreError> {
+        self.read_one(INPUT, vec![key.into(), Param::text(id.as_str())], |row| {
+            Ok(InputRow { turn: row.turn()?, after_seq: row.count()? })
+        })
+        .await
+    }
+}
+
+fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
+    Ok(SessionRow {
+        key: SessionKey::from_raw(row.int()?),
+        realm: row.parsed(Realm::parse)?,
+        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        user_id: row.optional_int()?.and_then(UserId::new),
+        project_id: row.optional_int()?,
+        title: row.optional_string()?,
+        description: row.optional_string()?,
+        system_prompt: row.optional_string()?,
+        created_at: row.time()?,
+        last_activity: row.time()?,
+        is_active: row.flag()?,
+        deleted_at: row.optional_time()?,
+        message_count: row.count()?,
+        last_seq: row.count()?,
+        first_seq: row.count()?,
+        state: row.string()?,
+        owner: row.optional_string()?,
+        epoch: Epoch(row.count()?),
+        schedule: Schedule { wake_at: row.optional_time()?, running: row.flag()? },
+    })
+}
+
+fn session_info(row: &mut Columns<'_>) -> Result<SessionInfo, StoreError> {
+    Ok(SessionInfo {
+        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        title: row.optional_string()?,
+        created_at: row.time()?,
+        last_activity: row.time()?,
+        is_active: row.flag()?,
+        message_count: row.count()?,
+    })
+}
+
+fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError> {
+    let (ord, turn) = (row.count()?, row.turn()?);
+    let message_id = row.parsed(|text| MessageId::parse(text).ok())?;
+    let role = row.parsed(role)?;
+    let agent_id = row.optional_parsed(|text| AgentName::parse(text).ok())?;
+    let name = row.optional_string()?;
+    let tool_call_id = row.optional_parsed(|text| CallId::parse(text).ok())?;
+    let (timestamp, error) = (row.time()?, row.flag()?);
+    let usage = row.optional_json()?;
+    let tool_calls = row.optional_json()?.unwrap_or_default();
+    let content = row.string()?;
+    let message =
+        Message { message_id, role, content, agent_id, name, tool_calls, tool_call_id, timestamp, usage, error };
+    Ok(StoredMessage { ord, turn, message })
+}
+
+fn role(text: &str) -> Option<Role> {
+    [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.as_str() == text)
+}
+
+fn event(row: &mut Columns<'_>) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
+        seq: row.count()?,
+        turn: row.turn()?,
+        kind: row.string()?.into(),
+        settled: row.optional_parsed(TurnStatus::parse)?,
+        timestamp: row.time()?,
+        body: row.text()?.into(),
+    })
+}
+
+fn switch(row: &mut Columns<'_>) -> Result<SwitchEntry, StoreError> {
+    Ok(SwitchEntry {
+        from_agent: row.parsed(|text| AgentName::parse(text).ok())?,
+        to_agent: row.parsed(|text| AgentName::parse(text).ok())?,
+        reason: row.string()?,
+        confidence: row.optional_string()?,
+        timestamp: row.time()?,
+    })
+}
+
+fn context(row: &mut Columns<'_>) -> Result<ContextRow, StoreError> {
+    Ok(ContextRow {
+        current_agent: row.parsed(|text| AgentName::parse(text).ok())?,
+        switch_count: row.count()?,
+        metadata: row.string()?,
+        created_at: row.time()?,
+        last_switch_at: row.optional_time()?,
+    })
+}
+
+fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
+    let info = ApprovalInfo {
+        call_id: row.parsed(|text| CallId::parse(text).ok())?,
+        kind: row.string()?,
+        tool_name: row.string()?,
+        arguments: row.json()?,
+        digest: row.digest()?,
+        parts: row.json()?,
+        reason: row.string()?,
+        created_at: row.time()?,
+        expires_at: row.optional_time()?,
+        timeout_seconds: row.count()?,
+    };
+    Ok(ApprovalRow { info, status: row.parsed(ApprovalStatus::parse)?, decided_at: row.optional_time()? })
+}
+
+fn tool_call(row: &mut Columns<'_>) -> Result<ToolCallRow, StoreError> {
+    Ok(ToolCallRow {
+        call_id: row.parsed(|text| CallId::parse(text).ok())?,
+        turn: row.turn()?,
+        tool_name: row.string()?,
+        status: row.parsed(ToolCallStatus::parse)?,
+        result_digest: row.optional_digest()?,
+        after_seq: row.optional_count()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session of thousands of rows must not be walked through for a few of them.
+    #[test]
+    fn sqlite_finds_rows_by_the_intended_index() {
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        crate::migrate::sqlite(&mut connection, crate::migrate::SQLITE).unwrap();
+        for (sql, index) in [
+            (SESSION, "sqlite_autoindex_sessions_1"),
+            (LIST, "sessions_by_activity"),
+            (COUNT, "sessions_by_activity"),
+            (MESSAGES_FROM, "PRIMARY KEY (session_key=? AND ord>?)"),
+            (MESSAGES_BEFORE, "PRIMARY KEY (session_key=? AND ord<?)"),
+            (MESSAGES_FROM_TURN, "messages_by_turn (session_key=? AND turn>?)"),
+            (EVENTS, "PRIMARY KEY (session_key=? AND seq>?)"),
+            (EVENTS_OF_TURN, "events_by_turn (session_key=? AND turn=? AND seq>?)"),
+            (APPROVALS_PENDING, "pending_approvals_open"),
+            (APPROVAL, "PRIMARY KEY (session_key=? AND call_id=?)"),
+        ] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            for place in 1..=statement.parameter_count() {
+                statement.raw_bind_parameter(place, 1).unwrap();
+            }
+            let mut plan = String::new();
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next().unwrap() {
+                plan.push_str(&row.get::<_, String>(3).unwrap());
+            }
+            assert!(plan.contains(index), "{sql}\n{plan}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait for an owner.
+
+use codelab_protocol::{SessionId, Timestamp};
+
+use super::Store;
+use crate::columns::Columns;
+use crate::row::SessionRef;
+use crate::statement::{Expect, Param, Stmt};
+use crate::{Epoch, Realm, SessionKey, StoreError};
+
+const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ($1, $2, $3) \
+     ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
+     lease_expires_at = excluded.lease_expires_at";
+const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
+const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
+const RELEASE: &str = "DELETE FROM servers WHERE server_id = $1";
+
+// Takes a session that nobody owns, that is ours, or whose owner's lease lapsed or is gone.
+const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
+     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
+     RETURNING epoch";
+const EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
+
+const DUE: &str = "SELECT id, realm, session_id, wake_at FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
+     AND (owner IS NULL OR owner = $2 \
+     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
+     ORDER BY wake_at, id LIMIT $4";
+const RUNNING: &str = "SELECT id, realm, session_id, wake_at FROM sessions WHERE running = 1 AND id > $1 \
+     AND deleted_at IS NULL AND (owner IS NULL OR owner = $2 \
+     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
+     ORDER BY id LIMIT $4";
+
+impl Store {
+    pub async fn register_server(
+        &self,
+        server_id: &str,
+        now: Timestamp,
+        lease_until: Timestamp,
+    ) -> Result<(), StoreError> {
+        let params = vec![Param::text(server_id), now.into(), lease_until.into()];
+        self.write(None, vec![Stmt::one(REGISTER, params)]).await.map(drop)
+    }
+
+    /// `Conflict` when the server is not registered any more.
+    pub async fn renew_lease(&self, server_id: &str, lease_until: Timestamp) -> Result<(), StoreError> {
+        let params = vec![lease_until.into(), Param::text(server_id)];
+        self.write(None, vec![Stmt::one(RENEW, params)]).await.map(drop)
+    }
+
+    /// Its sessions are free for others at once.
+    pub async fn release_server(&self, server_id: &str) -> Result<(), StoreError> {
+        self.write(None, vec![Stmt::any(RELEASE, vec![Param::text(server_id)])]).await.map(drop)
+    }
+
+    /// Until when a server's lease runs or ran; `None` when it was given back or never existed.
+    pub async fn server_lease(&self, server_id: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time()).await
+    }
+
+    /// Makes `server_id` the owner and returns the new epoch, which every earlier owner's commits now fail against.
+    /// `None`: a living server owns it.
+    pub async fn claim_session(
+        &self,
+        key: SessionKey,
+        server_id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Epoch>, StoreError> {
+        let params = vec![Param::text(server_id), key.into(), now.into()];
+        let claim = Stmt { sql: CLAIM, params, expect: Expect::Number };
+        let written = self.write(Some(key), vec![claim]).await?;
+        if let Some(epoch) = written.number {
+            let epoch = u64::try_from(epoch).map_err(|_| StoreError::Corrupt("an epoch is negative".to_owned()))?;
+            return Ok(Some(Epoch(epoch)));
+        }
+        match self.read_one(EXISTS, vec![key.into()], |row| row.int()).await? {
+            Some(_) => Ok(None),
+            None => Err(StoreError::NotFound),
+        }
+    }
+
+    /// Sessions whose deadline is at or before `until`, earliest first, unless a living other server owns them.
+    pub async fn due_sessions(
+        &self,
+        until: Timestamp,
+        server_id: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SessionRef>, StoreError> {
+        let params = vec![until.into(), Param::text(server_id), now.into(), (limit as u64).into()];
+        self.read(DUE, params, session_ref).await
+    }
+
+    /// Sessions that were running when their owner stopped, in the order of their keys; `after` pages on.
+    pub async fn running_sessions(
+        &self,
+        after: Option<SessionKey>,
+        server_id: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SessionRef>, StoreError> {
+        let after = after.map_or(0, SessionKey::get);
+        let params = vec![after.into(), Param::text(server_id), now.into(), (limit as u64).into()];
+        self.read(RUNNING, params, session_ref).await
+    }
+}
+
+fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
+    Ok(SessionRef {
+        key: SessionKey::from_raw(row.int()?),
+        realm: row.parsed(Realm::parse)?,
+        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        wake_at: row.optional_time()?,
+    })
+}

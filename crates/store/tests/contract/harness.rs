@@ -1,0 +1,206 @@
+//! A store on a fresh database, a way around it for tampering, and short ways to make rows.
+
+use codelab_protocol::{
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Role, SessionId, Timestamp, TurnId,
+    arguments_digest,
+};
+use codelab_store::{
+    Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent, StoredMessage,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+pub struct Harness {
+    pub store: Store,
+    pub options: StoreOptions,
+    place: Place,
+}
+
+enum Place {
+    Sqlite(TempDir),
+    Postgres { url: String, schema: String },
+}
+
+pub fn postgres_url() -> Option<String> {
+    std::env::var("CODELAB_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
+}
+
+impl Harness {
+    /// `None` when there is no such database to test on.
+    pub async fn open(engine: Engine) -> Option<Self> {
+        Self::open_with(engine, |_| ()).await
+    }
+
+    pub async fn open_with(engine: Engine, adjust: impl FnOnce(&mut StoreOptions)) -> Option<Self> {
+        let (place, url) = match engine {
+            Engine::Sqlite => {
+                let folder = tempfile::tempdir().unwrap();
+                let url = format!("sqlite:{}", folder.path().join("codelab.db").display());
+                (Place::Sqlite(folder), url)
+            }
+            Engine::Postgres => {
+                let url = postgres_url()?;
+                let schema = format!("test_{:016x}", random());
+                execute_postgres(&url, &format!("CREATE SCHEMA {schema}")).await;
+                let separator = if url.contains('?') { '&' } else { '?' };
+                let own = format!("{url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}");
+                (Place::Postgres { url, schema }, own)
+            }
+        };
+        let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
+        adjust(&mut options);
+        let store = Store::open(options.clone()).await.unwrap();
+        Some(Self { store, options, place })
+    }
+
+    pub async fn finish(self) {
+        self.store.close().await;
+        if let Place::Postgres { url, schema } = &self.place {
+            execute_postgres(url, &format!("DROP SCHEMA {schema} CASCADE")).await;
+        }
+    }
+
+    /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are gone.
+    pub async fn cut_connections(&self) {
+        if let Place::Postgres { url, schema } = &self.place {
+            let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ";
+            execute_postgres(url, &format!("{end}'{schema}'")).await;
+        }
+    }
+
+    pub async fn restart(&mut self) {
+        self.store.close().await;
+        self.store = Store::open(self.options.clone()).await.unwrap();
+    }
+
+    /// Changes the database behind the store's back.
+    pub async fn tamper(&self, sql: &str) {
+        match &self.place {
+            Place::Sqlite(folder) => {
+                let connection = rusqlite::Connection::open(folder.path().join("codelab.db")).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+                connection.execute_batch(sql).unwrap();
+            }
+            Place::Postgres { url, schema } => {
+                execute_postgres(url, &format!("SET search_path = {schema}; {sql}")).await;
+            }
+        }
+    }
+
+    /// A new session with its first event and message.
+    pub async fn session(&self, name: &str) -> SessionKey {
+        let commit = create(name);
+        let key = commit.key;
+        self.store.commit(commit).await.unwrap();
+        key
+    }
+}
+
+pub async fn execute_postgres(url: &str, sql: &str) {
+    let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let driver = tokio::spawn(driver);
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    let _ = driver.await;
+}
+
+pub fn random() -> u64 {
+    getrandom::u64().unwrap()
+}
+
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_768_334_400_000 + millis)
+}
+
+pub fn id(text: &str) -> SessionId {
+    SessionId::parse(text).unwrap()
+}
+
+pub fn call(text: &str) -> CallId {
+    CallId::parse(text).unwrap()
+}
+
+pub fn client_id(text: &str) -> ClientMessageId {
+    ClientMessageId::parse(text).unwrap()
+}
+
+pub fn agent(text: &str) -> AgentName {
+    AgentName::parse(text).unwrap()
+}
+
+pub const FIRST: Epoch = Epoch(1);
+
+pub fn new_key() -> SessionKey {
+    SessionKey::allocate(at(0).as_millis(), random() as u32)
+}
+
+pub fn new_session(name: &str) -> NewSession {
+    NewSession {
+        realm: Realm::Runtime,
+        session_id: id(name),
+        user_id: None,
+        project_id: None,
+        description: None,
+        system_prompt: None,
+        created_at: at(0),
+        owner: None,
+    }
+}
+
+pub fn create(name: &str) -> Commit {
+    let mut commit = Commit::new(new_key(), FIRST);
+    commit.create = Some(new_session(name));
+    commit.state = Some("{}".to_owned());
+    commit.messages.push(message(1, 1, "hello"));
+    commit.events.push(event(1, 1));
+    commit
+}
+
+pub fn event(seq: u64, turn: u64) -> StoredEvent {
+    StoredEvent {
+        seq,
+        turn: TurnId(turn),
+        kind: "assistant_message".into(),
+        body: format!("{{\"n\":{seq}}}").into(),
+        settled: None,
+        timestamp: at(seq as i64),
+    }
+}
+
+pub fn message(ord: u64, turn: u64, content: &str) -> StoredMessage {
+    let message = Message {
+        message_id: MessageId::parse(&format!("m{ord}")).unwrap(),
+        role: Role::User,
+        content: content.to_owned(),
+        agent_id: None,
+        name: None,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        timestamp: at(ord as i64),
+        usage: None,
+        error: false,
+    };
+    StoredMessage { ord, turn: TurnId(turn), message }
+}
+
+pub fn approval(call_id: &str) -> ApprovalInfo {
+    let arguments = json!({"path": "a.py", "content": "x = 1\u{0}"}).as_object().unwrap().clone();
+    ApprovalInfo {
+        call_id: call(call_id),
+        kind: "tool".to_owned(),
+        tool_name: "write_file".to_owned(),
+        digest: arguments_digest("write_file", &arguments),
+        arguments,
+        parts: Vec::new(),
+        reason: "writes a file".to_owned(),
+        created_at: at(5),
+        expires_at: Some(at(300_000)),
+        timeout_seconds: 300,
+    }
+}

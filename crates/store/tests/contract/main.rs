@@ -1,0 +1,67 @@
+//! What a store promises, on every database it supports.
+//!
+//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a schema of its own.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
+
+mod audit;
+mod commits;
+mod harness;
+mod life;
+mod ownership;
+mod postgres;
+mod reads;
+mod sqlite;
+
+use harness::{Engine, Harness};
+
+macro_rules! contract {
+    ($($module:ident::$case:ident,)*) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::run(super::Engine::Sqlite, super::$module::$case).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::run(super::Engine::Postgres, super::$module::$case).await;
+            })*
+        }
+    };
+}
+
+async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harness) -> F) {
+    match Harness::open(engine).await {
+        Some(harness) => case(harness).await.finish().await,
+        None => eprintln!("skipped: CODELAB_TEST_POSTGRES_URL is not set"),
+    }
+}
+
+contract! {
+    commits::everything_comes_back_after_a_restart,
+    commits::a_name_is_taken_once_per_realm,
+    commits::a_refused_commit_leaves_its_neighbours_alone,
+    commits::events_have_no_gap_and_no_twin,
+    commits::an_acknowledged_commit_is_seen_by_the_next_read,
+    commits::waiting_commits_share_a_transaction,
+    commits::callers_that_leave_lose_nothing,
+    commits::a_closed_store_refuses_and_keeps_what_it_took,
+    commits::one_decision_wins,
+    commits::repeats_are_recognised,
+    reads::ranges_of_messages,
+    reads::events_by_place_and_by_turn,
+    reads::sessions_are_listed_by_activity,
+    reads::abandoned_reads_do_no_harm,
+    reads::a_read_only_store_reads_and_never_writes,
+    life::deleted_restored_purged,
+    life::events_are_pruned_by_age,
+    life::old_sessions_are_cleaned_up,
+    life::a_newer_database_is_refused_untouched,
+    ownership::a_session_is_claimed_by_one_living_server,
+    ownership::due_and_running_sessions_are_found,
+    audit::a_whole_log_verifies_and_outlives_its_session,
+    audit::every_kind_of_tampering_is_seen,
+    audit::two_writers_cannot_fork_the_chain,
+}

@@ -1,0 +1,99 @@
+//! Several servers on one database.
+
+use codelab_store::{Commit, Epoch, Realm, Schedule, SessionKey, StoreError};
+use futures_util::future::join_all;
+
+use crate::harness::{FIRST, Harness, at, create, id, new_key};
+
+pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harness {
+    let store = &harness.store;
+    let key = harness.session("claimed").await;
+    store.register_server("a", at(0), at(100)).await.unwrap();
+    store.register_server("b", at(0), at(1000)).await.unwrap();
+
+    // (who, when, whether it becomes the owner)
+    let mut epoch = FIRST;
+    for (server, now, taken) in [
+        ("a", 1, true),
+        ("b", 2, false),
+        ("a", 3, true),
+        ("b", 99, false),
+        ("b", 100, true),
+        ("a", 101, false),
+        ("b", 102, true),
+    ] {
+        let claimed = store.claim_session(key, server, at(now)).await.unwrap();
+        assert_eq!(claimed.is_some(), taken, "{server} at {now}");
+        if let Some(next) = claimed {
+            assert_eq!(next, Epoch(epoch.0 + 1));
+            assert_eq!(store.commit(Commit::new(key, epoch)).await, Err(StoreError::Conflict));
+            store.commit(Commit::new(key, next)).await.unwrap();
+            epoch = next;
+        }
+    }
+    store.renew_lease("a", at(5000)).await.unwrap();
+    store.release_server("b").await.unwrap();
+    assert_eq!(store.renew_lease("b", at(5000)).await, Err(StoreError::Conflict));
+    assert!(store.claim_session(key, "a", at(103)).await.unwrap().is_some());
+    assert_eq!(store.claim_session(new_key(), "a", at(104)).await, Err(StoreError::NotFound));
+
+    // Many at once for a free session: the first owner is alive, so nobody else gets it.
+    let free = harness.session("free").await;
+    for n in 0..8 {
+        store.register_server(&format!("s{n}"), at(0), at(1000)).await.unwrap();
+    }
+    let names: Vec<_> = (0..8).map(|n| format!("s{n}")).collect();
+    let claims = join_all(names.iter().map(|name| store.claim_session(free, name, at(5)))).await;
+    assert_eq!(claims.iter().filter(|claim| matches!(claim, Ok(Some(_)))).count(), 1);
+    let row = store.session(Realm::Runtime, &id("free")).await.unwrap().unwrap();
+    assert!(names.contains(&row.owner.unwrap()));
+    harness
+}
+
+pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
+    let store = &harness.store;
+    store.register_server("me", at(0), at(1000)).await.unwrap();
+    store.register_server("other", at(0), at(500)).await.unwrap();
+    for (name, owner, wake_at, running) in [
+        ("free", None, Some(30), true),
+        ("mine", Some("me"), Some(10), true),
+        ("theirs", Some("other"), Some(20), true),
+        ("orphan", Some("gone"), Some(40), false),
+        ("later", None, Some(400), false),
+        ("quiet", None, None, false),
+        ("deleted", None, Some(5), true),
+    ] {
+        let mut commit = create(name);
+        let key = commit.key;
+        commit.create.as_mut().unwrap().owner = owner.map(str::to_owned);
+        commit.schedule = Some(Schedule { wake_at: wake_at.map(at), running });
+        store.commit(commit).await.unwrap();
+        if name == "deleted" {
+            store.soft_delete(key, at(1)).await.unwrap();
+        }
+    }
+    let names = |found: Vec<codelab_store::SessionRef>| {
+        found.iter().map(|session| session.session_id.to_string()).collect::<Vec<_>>()
+    };
+    for (until, now, limit, expected) in [
+        (100, 100, 10, vec!["mine", "free", "orphan"]),
+        (100, 500, 10, vec!["mine", "theirs", "free", "orphan"]),
+        (400, 100, 10, vec!["mine", "free", "orphan", "later"]),
+        (100, 100, 1, vec!["mine"]),
+        (9, 100, 10, vec![]),
+    ] {
+        assert_eq!(names(store.due_sessions(at(until), "me", at(now), limit).await.unwrap()), expected);
+    }
+    let mut after: Option<SessionKey> = None;
+    let mut paged = Vec::new();
+    while let [next] = store.running_sessions(after, "me", at(100), 1).await.unwrap().as_slice() {
+        after = Some(next.key);
+        paged.push(next.session_id.to_string());
+    }
+    paged.sort();
+    assert_eq!(paged, ["free", "mine"]);
+    let mut later = names(store.running_sessions(None, "me", at(500), 10).await.unwrap());
+    later.sort();
+    assert_eq!(later, ["free", "mine", "theirs"]);
+    harness
+}

@@ -1,0 +1,117 @@
+//! What only a connection can suffer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use codelab_store::{Commit, DatabaseUrl, Realm, Store, StoreError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::harness::{Engine, FIRST, Harness, create, event, id};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_are_made_again() {
+    let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+    let key = harness.session("steady").await;
+    for seq in 2..8 {
+        harness.cut_connections().await;
+        let mut commit = Commit::new(key, FIRST);
+        commit.events.push(event(seq, 1));
+        harness.store.commit(commit).await.unwrap();
+        assert_eq!(harness.store.events(key, 0, 100).await.unwrap().len() as u64, seq);
+    }
+    harness.finish().await;
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_unavailable() {
+    let url = DatabaseUrl::parse("postgres://nobody:secret@127.0.0.1:1/none").unwrap();
+    let error = Store::open(codelab_store::StoreOptions::new(url)).await.err().unwrap();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    assert!(!format!("{error} {error:?}").contains("secret"));
+}
+
+/// Stands between store and server and cuts the line when a commit passes.
+struct Cutter {
+    armed: Arc<AtomicBool>,
+    /// Whether the commit still reaches the server.
+    deliver: bool,
+}
+
+impl Cutter {
+    async fn listen(self, server: String) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let far = TcpStream::connect(&server).await.unwrap();
+                tokio::spawn(carry(near, far, Arc::clone(&self.armed), self.deliver));
+            }
+        });
+        port
+    }
+}
+
+async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, deliver: bool) {
+    let (mut from_near, mut to_near) = near.into_split();
+    let (mut from_far, mut to_far) = far.into_split();
+    let (cut, mut is_cut) = tokio::sync::oneshot::channel();
+    let back = tokio::spawn(async move {
+        let copying = tokio::io::copy(&mut from_far, &mut to_near);
+        tokio::select! { _ = copying => {}, _ = &mut is_cut => {} }
+    });
+    let mut buffer = vec![0; 65536];
+    while let Ok(count @ 1..) = from_near.read(&mut buffer).await {
+        let sent = &buffer[..count];
+        if sent.windows(6).any(|window| window == b"COMMIT") && armed.swap(false, Ordering::SeqCst) {
+            let _ = cut.send(());
+            back.await.unwrap();
+            if deliver {
+                to_far.write_all(sent).await.unwrap();
+                // The server ends the connection after it has done what was sent.
+                to_far.shutdown().await.unwrap();
+            }
+            return;
+        }
+        if to_far.write_all(sent).await.is_err() {
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
+    for deliver in [false, true] {
+        let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+        let key = harness.session("cut").await;
+        let DatabaseUrl::Postgres(url) = harness.options.url.clone() else { unreachable!() };
+        let config: tokio_postgres::Config = url.parse().unwrap();
+        let server = format!("127.0.0.1:{}", config.get_ports()[0]);
+        let armed = Arc::new(AtomicBool::new(false));
+        let port = Cutter { armed: Arc::clone(&armed), deliver }.listen(server.clone()).await;
+        let mut options = harness.options.clone();
+        let host = url.split('@').nth(1).unwrap().split('/').next().unwrap();
+        let through = url.replacen(host, &format!("127.0.0.1:{port}"), 1);
+        options.url = DatabaseUrl::parse(&through).unwrap();
+        let store = Store::open(options).await.unwrap();
+
+        armed.store(true, Ordering::SeqCst);
+        let mut commit = Commit::new(key, FIRST);
+        commit.events.push(event(2, 1));
+        assert_eq!(store.commit(commit.clone()).await, Err(StoreError::Unknown));
+        // Reload and look: the same commit can be handed in again, and exactly one of the two is stored.
+        let again = loop {
+            match store.commit(commit.clone()).await {
+                Err(StoreError::Unavailable(_)) => tokio::task::yield_now().await,
+                other => break other,
+            }
+        };
+        let expected = if deliver { Err(StoreError::Conflict) } else { Ok(()) };
+        assert_eq!(again, expected, "delivered: {deliver}");
+        assert_eq!(store.events(key, 0, 10).await.unwrap().len(), 2);
+        store.commit(create("afterwards")).await.unwrap();
+        assert!(harness.store.session(Realm::Runtime, &id("afterwards")).await.unwrap().is_some());
+        store.close().await;
+        harness.finish().await;
+    }
+}

@@ -1,0 +1,111 @@
+//! What can be read, and that reading disturbs nothing.
+
+use codelab_protocol::TurnId;
+use codelab_store::{Commit, MessageRange, Realm, Store, StoreError};
+use futures_util::FutureExt as _;
+
+use crate::harness::{FIRST, Harness, at, create, event, message};
+
+pub async fn ranges_of_messages(harness: Harness) -> Harness {
+    let key = harness.session("history").await;
+    let mut commit = Commit::new(key, FIRST);
+    commit.messages.extend((2..=9).map(|ord| message(ord, ord.div_ceil(3), "more")));
+    // A message of the last turn that was queued while an earlier one still ran.
+    commit.messages[6].turn = TurnId(4);
+    harness.store.commit(commit).await.unwrap();
+    harness.session("another").await;
+    let last = |before, limit| MessageRange::Last { before, limit };
+    for (range, expected) in [
+        (MessageRange::All, 1..=9),
+        (MessageRange::From { ord: 4 }, 4..=9),
+        (MessageRange::FromTurn(TurnId(3)), 7..=9),
+        (last(None, 4), 6..=9),
+        (last(Some(4), 2), 2..=3),
+        (last(Some(3), 10), 1..=2),
+    ] {
+        let found = harness.store.messages(key, range).await.unwrap();
+        let ords: Vec<_> = found.iter().map(|message| message.ord).collect();
+        assert_eq!(ords, expected.collect::<Vec<_>>(), "{range:?}");
+    }
+    assert!(harness.store.messages(key, last(None, 0)).await.unwrap().is_empty());
+    harness
+}
+
+pub async fn events_by_place_and_by_turn(harness: Harness) -> Harness {
+    let key = harness.session("log").await;
+    let mut commit = Commit::new(key, FIRST);
+    // Turn 2's message is queued while turn 1 still runs.
+    commit.events.extend([event(2, 1), event(3, 2), event(4, 1), event(5, 2), event(6, 2)]);
+    harness.store.commit(commit).await.unwrap();
+    harness.session("another").await;
+    let seqs = |events: Vec<codelab_store::StoredEvent>| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+    for (after, limit, expected) in [(0, 100, vec![1, 2, 3, 4, 5, 6]), (2, 2, vec![3, 4]), (6, 9, vec![])] {
+        assert_eq!(seqs(harness.store.events(key, after, limit).await.unwrap()), expected);
+    }
+    for (turn, after, limit, expected) in
+        [(1, 0, 100, vec![1, 2, 4]), (2, 3, 100, vec![5, 6]), (2, 0, 2, vec![3, 5]), (3, 0, 9, vec![])]
+    {
+        let found = harness.store.events_of_turn(key, TurnId(turn), after, limit).await.unwrap();
+        assert_eq!(seqs(found), expected);
+    }
+    harness
+}
+
+pub async fn sessions_are_listed_by_activity(harness: Harness) -> Harness {
+    for (name, activity) in [("old", 1), ("new", 30), ("middle", 20)] {
+        let mut commit = create(name);
+        commit.last_activity = Some(at(activity));
+        harness.store.commit(commit).await.unwrap();
+    }
+    let mut elsewhere = create("elsewhere");
+    elsewhere.create.as_mut().unwrap().realm = Realm::Project;
+    harness.store.commit(elsewhere).await.unwrap();
+    let gone = harness.session("gone").await;
+    harness.store.soft_delete(gone, at(2)).await.unwrap();
+    for (limit, offset, expected) in
+        [(10, 0, vec!["new", "middle", "old"]), (1, 1, vec!["middle"]), (10, 3, vec![]), (0, 0, vec![])]
+    {
+        let (page, total) = harness.store.list_sessions(Realm::Runtime, limit, offset).await.unwrap();
+        assert_eq!(page.iter().map(|info| info.session_id.as_str()).collect::<Vec<_>>(), expected);
+        assert_eq!(total, 3);
+    }
+    harness
+}
+
+pub async fn abandoned_reads_do_no_harm(mut harness: Harness) -> Harness {
+    harness.options.readers = 1;
+    harness.restart().await;
+    let mut keys = Vec::new();
+    for n in 0..8 {
+        keys.push((n, harness.session(&format!("r{n}")).await));
+        let mut commit = Commit::new(keys[n as usize].1, FIRST);
+        commit.messages.push(message(2, 1, &format!("of {n}")));
+        harness.store.commit(commit).await.unwrap();
+    }
+    for round in 0..400 {
+        let (n, key) = keys[round % keys.len()];
+        let _ = harness.store.messages(key, MessageRange::All).now_or_never();
+        if round % 20 == 0 {
+            let found = harness.store.messages(key, MessageRange::All).await.unwrap();
+            assert_eq!(found[1].message.content, format!("of {n}"));
+        }
+    }
+    harness.session("still-writable").await;
+    harness
+}
+
+pub async fn a_read_only_store_reads_and_never_writes(harness: Harness) -> Harness {
+    let key = harness.session("looked-at").await;
+    for stopped in [false, true] {
+        if stopped {
+            harness.store.close().await;
+        }
+        let reader = Store::open_read_only(harness.options.clone()).await.unwrap();
+        reader.ping().await.unwrap();
+        assert_eq!(reader.events(key, 0, 10).await.unwrap().len(), 1);
+        assert_eq!(reader.commit(create("written")).await, Err(StoreError::ReadOnly));
+        assert_eq!(reader.soft_delete(key, at(1)).await, Err(StoreError::ReadOnly));
+        reader.close().await;
+    }
+    harness
+}

@@ -1,0 +1,162 @@
+//! What only a database in a file can do or suffer.
+
+use std::path::Path;
+
+use codelab_store::{Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, restore_sqlite};
+use futures_util::future::join_all;
+
+use crate::harness::{Engine, FIRST, Harness, create, event, id, message};
+
+async fn harness() -> Harness {
+    Harness::open(Engine::Sqlite).await.unwrap()
+}
+
+fn file(harness: &Harness) -> &Path {
+    match &harness.options.url {
+        DatabaseUrl::SqliteFile(path) => path,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_is_kept_out_until_the_first_is_gone() {
+    let harness = harness().await;
+    let refused = Store::open(harness.options.clone()).await.err().unwrap();
+    assert_eq!(refused, StoreError::Locked(file(&harness).to_owned()));
+    assert!(refused.to_string().contains("in use by another process"));
+    harness.store.close().await;
+    let again = Store::open(harness.options.clone()).await.unwrap();
+    again.ping().await.unwrap();
+    again.close().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let harness = harness().await;
+    harness.session("private").await;
+    let copy = file(&harness).with_extension("copy");
+    harness.store.backup(&copy).await.unwrap();
+    let folder = file(&harness).parent().unwrap();
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+    assert!(files.len() >= 4, "database, log, shared memory, lock, copy");
+    for entry in files {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+    }
+    harness.finish().await;
+}
+
+#[tokio::test]
+async fn a_database_in_memory_behaves_the_same_and_is_its_own() {
+    let options = StoreOptions::new(DatabaseUrl::parse("sqlite::memory:").unwrap());
+    let (one, two) = (Store::open(options.clone()).await.unwrap(), Store::open(options).await.unwrap());
+    let results = join_all((0..40).map(|n| one.commit(create(&format!("m{n}"))))).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(one.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1, 40);
+    assert_eq!(two.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1, 0);
+    one.close().await;
+    assert!(matches!(one.ping().await, Err(StoreError::Unavailable(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_whole_commits_and_recovers() {
+    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.max_pages = Some(200)).await.unwrap();
+    let filler = harness.session("filler").await;
+    let text = "x".repeat(20_000);
+    let mut stored = 1;
+    let error = loop {
+        let mut commit = Commit::new(filler, FIRST);
+        commit.messages.push(message(stored + 1, 1, &text));
+        match harness.store.commit(commit).await {
+            Ok(()) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 1000, "the limit has no effect");
+    };
+    assert_eq!(error, StoreError::DiskFull);
+
+    // Commits that arrive together: the large ones fail whole, nothing of them is left.
+    let commits = (0..16).map(|n| {
+        let mut commit = create(&format!("full-{n}"));
+        commit.messages.push(message(2, 1, &text));
+        harness.store.commit(commit)
+    });
+    let results = join_all(commits).await;
+    assert!(results.contains(&Err(StoreError::DiskFull)));
+    for (n, result) in results.iter().enumerate() {
+        let found = harness.store.session(Realm::Runtime, &id(&format!("full-{n}"))).await.unwrap();
+        assert_eq!(found.is_some(), result.is_ok(), "{n}");
+    }
+    assert_eq!(harness.store.messages(filler, MessageRange::All).await.unwrap().len() as u64, stored);
+
+    harness.store.purge(filler).await.unwrap();
+    harness.session("after").await;
+    harness.restart().await;
+    assert!(harness.store.session(Realm::Runtime, &id("after")).await.unwrap().is_some());
+    harness.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_busy_database_is_whole_and_can_be_put_back() {
+    let harness = harness().await;
+    let key = harness.session("saved").await;
+    let copy = file(&harness).with_file_name("backup.db");
+    let writing = async {
+        for seq in 2..60 {
+            let mut commit = Commit::new(key, FIRST);
+            commit.events.push(event(seq, 1));
+            harness.store.commit(commit).await.unwrap();
+        }
+    };
+    let (backed_up, ()) = tokio::join!(harness.store.backup(&copy), writing);
+    backed_up.unwrap();
+    assert!(matches!(harness.store.backup(&copy).await, Err(StoreError::Invalid(_))), "overwrites");
+
+    let options = StoreOptions::new(DatabaseUrl::SqliteFile(copy.clone()));
+    let reader = Store::open_read_only(options).await.unwrap();
+    let row = reader.session(Realm::Runtime, &id("saved")).await.unwrap().unwrap();
+    assert_eq!(reader.events(key, 0, 100).await.unwrap().len() as u64, row.last_seq);
+    reader.close().await;
+
+    let database = file(&harness).to_owned();
+    assert_eq!(restore_sqlite(&copy, &database), Err(StoreError::Locked(database.clone())));
+    harness.session("made-after-the-backup").await;
+    harness.store.close().await;
+    restore_sqlite(&copy, &database).unwrap();
+    let store = Store::open(harness.options.clone()).await.unwrap();
+    assert_eq!(store.list_sessions(Realm::Runtime, 10, 0).await.unwrap().1, 1);
+    assert_eq!(store.events(key, 0, 100).await.unwrap().len() as u64, row.last_seq);
+    assert!(copy.exists());
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_bad_backup_is_never_put_in_place() {
+    let harness = harness().await;
+    harness.session("precious").await;
+    let folder = file(&harness).parent().unwrap().to_owned();
+    let sound = folder.join("sound.db");
+    harness.store.backup(&sound).await.unwrap();
+    harness.store.close().await;
+
+    let (missing, noise, empty, torn, newer) =
+        (folder.join("missing"), folder.join("noise"), folder.join("empty"), folder.join("torn"), folder.join("newer"));
+    std::fs::write(&noise, [7_u8; 9000]).unwrap();
+    std::fs::write(&empty, []).unwrap();
+    let mut bytes = std::fs::read(&sound).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle - 4096..middle + 4096].fill(0xA5);
+    std::fs::write(&torn, bytes).unwrap();
+    std::fs::copy(&sound, &newer).unwrap();
+    let connection = rusqlite::Connection::open(&newer).unwrap();
+    connection.execute("INSERT INTO schema_migrations (version, name) VALUES (99, 'future')", []).unwrap();
+    drop(connection);
+    for bad in [missing, noise, empty, torn, newer] {
+        assert!(restore_sqlite(&bad, file(&harness)).is_err(), "{}", bad.display());
+    }
+    let store = Store::open(harness.options.clone()).await.unwrap();
+    assert!(store.session(Realm::Runtime, &id("precious")).await.unwrap().is_some());
+    store.close().await;
+}
