@@ -1,5 +1,7 @@
 //! Request and response bodies of the runtime API.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -102,12 +104,12 @@ pub struct Health {
     pub version: String,
     pub multi_agent_mode: bool,
     pub registered_agents: Vec<AgentName>,
-    pub checks: Vec<HealthCheck>,
+    /// What the status is made of, by name.
+    pub checks: BTreeMap<String, HealthCheck>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HealthCheck {
-    pub name: String,
     pub status: HealthStatus,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub detail: Option<String>,

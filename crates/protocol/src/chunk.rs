@@ -25,6 +25,14 @@ pub enum ChunkBody {
     Question(Question),
     Error(ErrorData),
     Completion(Completion),
+    /// These event numbers were pruned and can no longer be read; never stored itself.
+    Gap(Gap),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Gap {
+    pub from: u64,
+    pub to: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -175,6 +183,7 @@ impl ChunkBody {
             Self::Question(_) => "question",
             Self::Error(_) => "error",
             Self::Completion(_) => "completion",
+            Self::Gap(_) => "gap",
         }
     }
 }

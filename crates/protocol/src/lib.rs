@@ -19,7 +19,7 @@ pub use api::{
     SessionAck, SessionCreated, SessionHistory, SessionInfo, SessionList, SwitchEntry,
 };
 pub use chunk::{
-    AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done, ErrorData, Question,
+    AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done, ErrorData, Gap, Question,
     SwitchAgent, ToolCallChunk, ToolResultChunk, TurnStatus,
 };
 pub use digest::{Digest, arguments_digest};

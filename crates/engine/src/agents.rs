@@ -1,0 +1,275 @@
+//! Agents are data: the built-in team, written as Markdown files with front matter.
+
+use codelab_protocol::{AgentName, Tool, ToolSpec};
+use regex::Regex;
+use serde::Deserialize;
+
+/// One agent definition.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub name: AgentName,
+    pub description: String,
+    /// The server's default model where absent.
+    pub model: Option<String>,
+    pub temperature: Option<f32>,
+    pub max_tokens: Option<u32>,
+    pub prompt: String,
+    pub allowed_tools: Vec<Tool>,
+    /// Server tools offered beyond the documented set.
+    pub extra_tools: Vec<Tool>,
+    /// Only files that match one of these may be written; empty = no restriction.
+    pub file_restrictions: Vec<FilePattern>,
+}
+
+/// A regular expression that is known to compile.
+#[derive(Debug, Clone)]
+pub struct FilePattern(Regex);
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("the front matter must stand between two lines of ---")]
+    NoFrontMatter,
+    #[error("front matter: {0}")]
+    FrontMatter(String),
+    #[error("file restriction {pattern}: {why}")]
+    Pattern { pattern: String, why: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The orchestrator routes to specialists.
+    Multi,
+    /// One universal agent takes everything.
+    Single,
+}
+
+/// The agents that are registered.
+#[derive(Debug, Clone)]
+pub struct Team {
+    mode: Mode,
+    universal: AgentName,
+    agents: Vec<Agent>,
+}
+
+const BUILT_IN: [&str; 6] = [
+    include_str!("agents/builtin/orchestrator.md"),
+    include_str!("agents/builtin/coder.md"),
+    include_str!("agents/builtin/architect.md"),
+    include_str!("agents/builtin/debug.md"),
+    include_str!("agents/builtin/ask.md"),
+    include_str!("agents/builtin/universal.md"),
+];
+
+const ORCHESTRATOR: &str = "orchestrator";
+const UNIVERSAL: &str = "universal";
+
+/// The agent that is active between turns.
+pub fn orchestrator() -> AgentName {
+    known_name(ORCHESTRATOR)
+}
+
+impl Team {
+    /// The built-in team: without `universal` in multi-agent mode, `orchestrator` and `universal` in single-agent mode.
+    pub fn built_in(mode: Mode) -> Result<Self, AgentError> {
+        let registered = |agent: &Agent| match (mode, agent.name.as_str()) {
+            (_, ORCHESTRATOR) => true,
+            (Mode::Multi, name) => name != UNIVERSAL,
+            (Mode::Single, name) => name == UNIVERSAL,
+        };
+        let all = BUILT_IN.iter().map(|text| Agent::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let agents = all.into_iter().filter(registered).collect();
+        Ok(Self { mode, universal: known_name(UNIVERSAL), agents })
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn agents(&self) -> &[Agent] {
+        &self.agents
+    }
+
+    pub fn get(&self, name: &AgentName) -> Option<&Agent> {
+        self.agents.iter().find(|agent| agent.name == *name)
+    }
+
+    /// Whether tasks can be handed to this agent.
+    pub fn is_specialist(&self, name: &AgentName) -> bool {
+        name.as_str() != ORCHESTRATOR && self.get(name).is_some()
+    }
+
+    pub fn specialists(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.iter().filter(|agent| agent.name.as_str() != ORCHESTRATOR)
+    }
+
+    pub(crate) fn single(&self) -> &AgentName {
+        &self.universal
+    }
+}
+
+impl Agent {
+    /// Reads a Markdown file with YAML front matter; the text below it is the prompt.
+    pub fn parse(text: &str) -> Result<Self, AgentError> {
+        let (matter, prompt) = split(text).ok_or(AgentError::NoFrontMatter)?;
+        let matter: FrontMatter =
+            serde_saphyr::from_str(matter).map_err(|error| AgentError::FrontMatter(error.to_string()))?;
+        let file_restrictions =
+            matter.file_restrictions.iter().map(|pattern| FilePattern::parse(pattern)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: matter.name,
+            description: matter.description,
+            model: matter.model,
+            temperature: matter.temperature,
+            max_tokens: matter.max_tokens,
+            prompt: prompt.trim().to_owned(),
+            allowed_tools: matter.tools,
+            extra_tools: matter.extra_tools,
+            file_restrictions,
+        })
+    }
+
+    pub fn offers(&self, tool: Tool) -> bool {
+        self.allowed_tools.contains(&tool) || self.extra_tools.contains(&tool)
+    }
+
+    pub fn may_write(&self, path: &str) -> bool {
+        self.file_restrictions.is_empty() || self.file_restrictions.iter().any(|pattern| pattern.0.is_match(path))
+    }
+
+    pub(crate) fn tool_specs(&self) -> Vec<ToolSpec> {
+        self.allowed_tools.iter().chain(&self.extra_tools).map(|tool| tool.spec()).collect()
+    }
+}
+
+impl FilePattern {
+    pub fn parse(pattern: &str) -> Result<Self, AgentError> {
+        Regex::new(pattern)
+            .map(Self)
+            .map_err(|error| AgentError::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrontMatter {
+    name: AgentName,
+    description: String,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    temperature: Option<f32>,
+    #[serde(default)]
+    max_tokens: Option<u32>,
+    tools: Vec<Tool>,
+    #[serde(default)]
+    extra_tools: Vec<Tool>,
+    #[serde(default)]
+    file_restrictions: Vec<String>,
+}
+
+fn split(text: &str) -> Option<(&str, &str)> {
+    let rest = text.trim_start_matches('\u{feff}').strip_prefix("---")?.strip_prefix('\n')?;
+    let end = rest.find("\n---\n")?;
+    Some((rest.get(..end)?, rest.get(end + 5..)?))
+}
+
+fn known_name(name: &'static str) -> AgentName {
+    // The names of the built-in team are valid ids; a test reads every one of them.
+    #[allow(clippy::unwrap_used)]
+    AgentName::parse(name).unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(agent: &Agent) -> Vec<&'static str> {
+        agent.allowed_tools.iter().map(|tool| tool.as_str()).collect()
+    }
+
+    #[test]
+    fn the_team_has_exactly_the_documented_tools() {
+        let all = [
+            "read_file",
+            "write_file",
+            "list_files",
+            "search_in_code",
+            "create_directory",
+            "execute_command",
+            "attempt_completion",
+            "ask_followup_question",
+        ];
+        let expected: [(&str, &[&str], &[&str]); 5] = [
+            ("orchestrator", &["read_file", "list_files", "search_in_code"], &[]),
+            ("coder", &all, &["switch_mode", "echo", "calculator"]),
+            (
+                "architect",
+                &[
+                    "read_file",
+                    "write_file",
+                    "list_files",
+                    "search_in_code",
+                    "attempt_completion",
+                    "ask_followup_question",
+                ],
+                &["switch_mode"],
+            ),
+            (
+                "debug",
+                &[
+                    "read_file",
+                    "list_files",
+                    "search_in_code",
+                    "execute_command",
+                    "attempt_completion",
+                    "ask_followup_question",
+                ],
+                &["switch_mode"],
+            ),
+            ("ask", &["read_file", "search_in_code", "list_files", "attempt_completion"], &["switch_mode"]),
+        ];
+        let team = Team::built_in(Mode::Multi).unwrap();
+        assert_eq!(team.agents().len(), expected.len());
+        for (agent, (name, allowed, extra)) in team.agents().iter().zip(expected) {
+            assert_eq!(agent.name.as_str(), name);
+            assert_eq!(tools(agent), allowed, "{name}");
+            assert_eq!(agent.extra_tools.iter().map(|t| t.as_str()).collect::<Vec<_>>(), extra, "{name}");
+            assert!(!agent.prompt.is_empty() && !agent.description.is_empty());
+        }
+        let single = Team::built_in(Mode::Single).unwrap();
+        let names: Vec<_> = single.agents().iter().map(|agent| agent.name.as_str()).collect();
+        assert_eq!(names, ["orchestrator", "universal"]);
+        assert_eq!(tools(single.get(single.single()).unwrap()), all);
+    }
+
+    #[test]
+    fn the_architect_writes_markdown_only() {
+        let team = Team::built_in(Mode::Multi).unwrap();
+        let architect = team.get(&known_name("architect")).unwrap();
+        for (path, allowed) in
+            [("docs/a.md", true), ("a.py", false), ("a.md.py", false), ("md", false), ("a.md\nb.py", false)]
+        {
+            assert_eq!(architect.may_write(path), allowed, "{path:?}");
+        }
+        assert!(team.get(&known_name("coder")).unwrap().may_write("src/main.rs"));
+    }
+
+    #[test]
+    fn a_bad_definition_says_what_is_wrong() {
+        let cases = [
+            ("no front matter", "between two lines"),
+            ("---\nname: a b\ndescription: x\ntools: []\n---\nprompt", "agent must be"),
+            ("---\nname: a\ndescription: x\ntools: [fly]\n---\nprompt", "fly"),
+            ("---\nname: a\ndescription: x\ntools: []\nfile_restrictions: ['(']\n---\nprompt", "file restriction"),
+            ("---\nname: a\ndescription: x\ntools: []\ncolour: red\n---\nprompt", "colour"),
+        ];
+        for (text, part) in cases {
+            let error = Agent::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text:?} gave {error}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A session's whole state, and the one way to change it.
+
+use std::collections::VecDeque;
+
+use codelab_policy::RememberKey;
+use codelab_protocol::{
+    AgentName, CallerContext, ChunkBody, ClientMessageId, ErrorCode, Message, SessionId, SwitchAgent, Timestamp,
+    TurnId, TurnStatus,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::turn::{Phase, Turn};
+use crate::{
+    Answer, Applied, Approval, Effect, EventRecord, Input, MessageRecord, Refusal, Span, SwitchRecord, UserMessage,
+    World, orchestrator,
+};
+
+/// Everything the engine knows of a session. Its size does not grow with the history.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) current: AgentName,
+    /// The caller's explicit choice; it outlives turns.
+    pub(crate) pinned: Option<AgentName>,
+    /// Why the next return home happens, when the caller asked for it during a turn.
+    pub(crate) requested: bool,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) last_turn: u64,
+    pub(crate) last_seq: u64,
+    pub(crate) message_count: u64,
+    pub(crate) switch_count: u64,
+    pub(crate) last_switch: Option<SwitchRecord>,
+    pub(crate) remembered: VecDeque<RememberKey>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) modified_files: VecDeque<String>,
+    pub(crate) caller: CallerContext,
+}
+
+/// A message that was accepted while another turn runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    pub turn: TurnId,
+    pub text: String,
+    pub agent: Option<AgentName>,
+    pub caller: CallerContext,
+}
+
+impl Session {
+    pub fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            current: orchestrator(),
+            pinned: None,
+            requested: false,
+            turn: None,
+            queue: VecDeque::new(),
+            last_turn: 0,
+            last_seq: 0,
+            message_count: 0,
+            switch_count: 0,
+            last_switch: None,
+            remembered: VecDeque::new(),
+            last_error: None,
+            modified_files: VecDeque::new(),
+            caller: CallerContext::default(),
+        }
+    }
+
+    /// Takes one input. After an error nothing has changed.
+    pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
+        let mut step = Step { session: self, world, effects: Vec::new() };
+        let answer = match input {
+            Input::UserMessage(message) => step.user_message(message)?,
+            Input::SwitchAgent { agent } => step.switch_requested(agent)?,
+            Input::ToolResult { call_id, result, known } => step.tool_result(call_id, result, known)?,
+            Input::Decision { call_id, decision, digest, decided_by, known } => {
+                step.decision(call_id, decision, digest, decided_by, known)?
+            }
+            Input::ModelFinished { call, outcome } => step.model_finished(call, outcome),
+            Input::Tick => step.tick(),
+            Input::Recovered { down_ms } => step.recovered(down_ms),
+            Input::Cancel { drop_queue } => step.cancel(drop_queue),
+            Input::Reset => step.reset(),
+        };
+        Ok(Applied { effects: step.effects, answer })
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub fn current_agent(&self) -> &AgentName {
+        &self.current
+    }
+
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    pub fn message_count(&self) -> u64 {
+        self.message_count
+    }
+
+    pub fn switch_count(&self) -> u64 {
+        self.switch_count
+    }
+
+    pub fn last_switch(&self) -> Option<&SwitchRecord> {
+        self.last_switch.as_ref()
+    }
+
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
+    pub fn modified_files(&self) -> impl Iterator<Item = &str> {
+        self.modified_files.iter().map(String::as_str)
+    }
+
+    pub fn caller(&self) -> &CallerContext {
+        &self.caller
+    }
+
+    pub fn turn(&self) -> Option<&Turn> {
+        self.turn.as_ref()
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How the current turn stands, if it is suspended.
+    pub fn suspended(&self) -> Option<TurnStatus> {
+        self.turn.as_ref().and_then(|turn| turn.phase.suspended())
+    }
+
+    /// Whether a model call must be under way for this session.
+    pub fn is_running(&self) -> bool {
+        self.turn.is_some() && self.suspended().is_none()
+    }
+
+    pub fn pending_approval(&self) -> Option<&Approval> {
+        match &self.turn.as_ref()?.phase {
+            Phase::AwaitingApproval { approval, .. } => Some(approval),
+            _ => None,
+        }
+    }
+
+    /// When `Input::Tick` is due next.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        match &self.turn.as_ref()?.phase {
+            Phase::AwaitingApproval { approval, .. } => approval.expires_at,
+            Phase::AwaitingResult { deadline, .. } => Some(*deadline),
+            Phase::AwaitingAnswer { .. } | Phase::Routing { .. } | Phase::Thinking { .. } => None,
+        }
+    }
+}
+
+/// One input on its way through the session: the state, the world, and the effects so far.
+pub(crate) struct Step<'a, 'w> {
+    pub session: &'a mut Session,
+    pub world: &'a mut World<'w>,
+    pub effects: Vec<Effect>,
+}
+
+impl Step<'_, '_> {
+    fn user_message(&mut self, message: UserMessage) -> Result<Answer, Refusal> {
+        if let Some(agent) = &message.agent {
+            self.known_agent(agent)?;
+        }
+        if message.agent.is_none()
+            && let Some(Turn { id, phase: Phase::AwaitingAnswer { .. }, .. }) = &self.session.turn
+        {
+            let span = Span { turn: *id, after_seq: self.session.last_seq };
+            self.input_taken(message.client_message_id, span);
+            self.answered(message.text);
+            return Ok(Answer::Span(span));
+        }
+        if self.session.turn.is_some() && self.session.queue.len() >= self.world.limits.queue_length {
+            let limit = self.world.limits.queue_length;
+            return Err(Refusal::new(ErrorCode::QueueFull, format!("{limit} messages are already waiting"))
+                .with("queue_length", limit));
+        }
+        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        self.input_taken(message.client_message_id, span);
+        let waiting = Waiting { turn: span.turn, text: message.text, agent: message.agent, caller: message.caller };
+        if self.session.turn.is_some() {
+            self.session.queue.push_back(waiting);
+        } else {
+            self.begin_turn(waiting);
+        }
+        Ok(Answer::Span(span))
+    }
+
+    fn switch_requested(&mut self, agent: AgentName) -> Result<Answer, Refusal> {
+        self.known_agent(&agent)?;
+        self.session.pinned = (agent != orchestrator()).then(|| agent.clone());
+        if let Some(turn) = &self.session.turn {
+            self.session.requested = true;
+            let here = Span { turn: turn.id, after_seq: self.session.last_seq };
+            return Ok(turn.phase.suspended().map_or(Answer::Span(here), Answer::Now));
+        }
+        if agent == self.session.current {
+            return Ok(Answer::Now(TurnStatus::Completed));
+        }
+        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        self.switch(span.turn, agent, REQUESTED.to_owned(), None);
+        self.settle(TurnStatus::Completed);
+        Ok(Answer::Span(span))
+    }
+
+    fn known_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
+        if self.world.team.get(agent).is_some() {
+            return Ok(());
+        }
+        Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {agent}")).with("agent", agent.as_str()))
+    }
+
+    fn input_taken(&mut self, client_message_id: Option<ClientMessageId>, span: Span) {
+        if let Some(client_message_id) = client_message_id {
+            self.effects.push(Effect::InputTaken { client_message_id, span });
+        }
+    }
+
+    pub(crate) fn new_turn_id(&mut self) -> TurnId {
+        self.session.last_turn += 1;
+        TurnId(self.session.last_turn)
+    }
+
+    pub(crate) fn event(&mut self, turn: TurnId, body: ChunkBody) {
+        self.session.last_seq += 1;
+        self.effects.push(Effect::Event(EventRecord { seq: self.session.last_seq, turn, body, settled: None }));
+    }
+
+    /// Marks the last event as the one after which readers of the turn may stop.
+    pub(crate) fn settle(&mut self, status: TurnStatus) {
+        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
+            Effect::Event(event) => Some(event),
+            _ => None,
+        });
+        if let Some(event) = last {
+            event.settled = Some(status);
+        }
+    }
+
+    pub(crate) fn message(&mut self, turn: TurnId, message: Message) {
+        let ord = self.session.message_count;
+        self.session.message_count += 1;
+        self.effects.push(Effect::Message(MessageRecord { ord, turn, message }));
+    }
+
+    pub(crate) fn switch(&mut self, turn: TurnId, to: AgentName, reason: String, confidence: Option<String>) {
+        let from = std::mem::replace(&mut self.session.current, to.clone());
+        let at = self.world.now;
+        let record = SwitchRecord {
+            ord: self.session.switch_count,
+            from: from.clone(),
+            to: to.clone(),
+            reason: reason.clone(),
+            confidence: confidence.clone(),
+            at,
+        };
+        self.session.switch_count += 1;
+        self.session.last_switch = Some(record.clone());
+        self.effects.push(Effect::Switched(record));
+        let body = SwitchAgent { from_agent: from, to_agent: to, reason, confidence, timestamp: at };
+        self.event(turn, ChunkBody::SwitchAgent(body));
+    }
+
+    /// Back to the agent that takes the next message: the pinned one, else the orchestrator.
+    pub(crate) fn return_home(&mut self, turn: TurnId, reason: &str) {
+        let requested = std::mem::take(&mut self.session.requested);
+        let home = self.session.pinned.clone().unwrap_or_else(orchestrator);
+        if home != self.session.current {
+            let reason = if requested { REQUESTED } else { reason };
+            self.switch(turn, home, reason.to_owned(), None);
+        }
+    }
+}
+
+pub(crate) const REQUESTED: &str = "requested";

@@ -1,0 +1,71 @@
+//! What the engine is told about the world with each input, instead of looking for itself.
+
+use codelab_policy::Policy;
+use codelab_protocol::{CallId, MessageId, Timestamp};
+
+use crate::Team;
+
+pub struct World<'a> {
+    pub now: Timestamp,
+    pub ids: &'a mut dyn Ids,
+    pub team: &'a Team,
+    pub limits: &'a Limits,
+    pub policy: &'a Policy,
+}
+
+/// Where new ids come from: random in the server, counted in tests.
+pub trait Ids {
+    fn call_id(&mut self) -> CallId;
+    fn message_id(&mut self) -> MessageId;
+}
+
+/// The limits of one turn and one session.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Model steps of a turn.
+    pub steps: u32,
+    /// Agent switches of a turn.
+    pub switches: u32,
+    /// Identical tool calls in a row.
+    pub repeats: u32,
+    /// Messages that wait while a turn runs.
+    pub queue_length: usize,
+    /// 0 = approvals never expire.
+    pub approval_timeout_seconds: u64,
+    pub tool_result_timeout_seconds: u64,
+    pub multiple_tool_calls: MultipleToolCalls,
+}
+
+/// What to do when a model makes several tool calls at once although it was asked not to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MultipleToolCalls {
+    Reject,
+    Sequence,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps: 50,
+            switches: 10,
+            repeats: 3,
+            queue_length: 10,
+            approval_timeout_seconds: 300,
+            tool_result_timeout_seconds: 600,
+            multiple_tool_calls: MultipleToolCalls::Reject,
+        }
+    }
+}
+
+/// After a restart every open deadline lies at least this far ahead.
+pub(crate) const RECOVERY_GRACE_SECONDS: u64 = 30;
+/// Tool calls taken from one model answer; more than this is refused as a whole.
+pub(crate) const MAX_CALLS_PER_ANSWER: usize = 16;
+/// Remembered approvals of a session; the oldest is forgotten first.
+pub(crate) const MAX_REMEMBERED: usize = 100;
+/// Modified files kept as session metadata; the oldest is forgotten first.
+pub(crate) const MAX_MODIFIED_FILES: usize = 20;
+/// Bytes of the last error kept as session metadata.
+pub(crate) const MAX_LAST_ERROR_BYTES: usize = 500;
+/// Characters of a session's title, taken from the first line said.
+pub(crate) const MAX_TITLE_CHARS: usize = 80;
