@@ -1,1 +1,135 @@
-//! (to come)
+//! What needs a person: approval rules, the analysis of shell commands, protected paths. Pure: no input or output, no
+//! clock, no file system; paths and commands are judged by their text alone, and what cannot be judged asks.
+
+mod paths;
+mod shell;
+mod visible;
+
+use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
+use serde::{Deserialize, Serialize};
+
+use crate::paths::{Location, PathPattern};
+use crate::shell::Floor;
+use crate::visible::has_hidden;
+
+pub use crate::visible::visible;
+
+/// The rules that decide which tool calls ask. The default holds the built-in ones; they can be added to, never taken
+/// away.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    protected: Vec<PathPattern>,
+    floor: Floor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    Ask(Ask),
+}
+
+/// A question to a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Why, for the person.
+    pub reason: String,
+    /// The simple commands of a shell line, each with why it asks.
+    pub parts: Vec<CommandPart>,
+    /// What a remembered yes would cover; without it every such call asks, whatever is remembered.
+    pub remember: Option<RememberKey>,
+}
+
+/// What a person can allow for the rest of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RememberKey {
+    FileWrites,
+    /// The very same command in the very same folder: the JSON array of both.
+    Command(String),
+}
+
+/// A pattern that is not a regular expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is not a usable pattern: {reason}")]
+pub struct InvalidPattern {
+    pub pattern: String,
+    pub reason: String,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let protected = paths::PROTECTED.iter().map(|pattern| PathPattern::new(pattern)).collect();
+        Self { protected, floor: Floor::default() }
+    }
+}
+
+impl Policy {
+    /// Protects one more path: components with `*` for any run of characters, matched wherever they occur in a path.
+    #[must_use]
+    pub fn protect(mut self, pattern: &str) -> Self {
+        self.protected.push(PathPattern::new(pattern));
+        self
+    }
+
+    /// Asks for every command that matches a regular expression, upper and lower case alike.
+    pub fn ask_for(mut self, pattern: &str) -> Result<Self, InvalidPattern> {
+        self.floor
+            .add(pattern)
+            .map_err(|error| InvalidPattern { pattern: pattern.to_owned(), reason: error.to_string() })?;
+        Ok(self)
+    }
+
+    pub fn review(&self, arguments: &ToolArguments) -> Verdict {
+        match arguments {
+            ToolArguments::WriteFile(write) => self.review_write(write),
+            ToolArguments::CreateDirectory { path } => self.review_directory(path),
+            ToolArguments::ExecuteCommand(call) => shell::review(self, call),
+            ToolArguments::ReadFile(_)
+            | ToolArguments::ListFiles(_)
+            | ToolArguments::SearchInCode(_)
+            | ToolArguments::AttemptCompletion { .. }
+            | ToolArguments::AskFollowupQuestion { .. }
+            | ToolArguments::SwitchMode(_)
+            | ToolArguments::Echo { .. }
+            | ToolArguments::Calculator { .. } => Verdict::Allow,
+        }
+    }
+
+    fn review_write(&self, write: &WriteFile) -> Verdict {
+        const REASON: &str = "File modification requires approval";
+        let location = Location::of(&write.path);
+        let shown = visible(&write.path);
+        let special = if location.is_protected(&self.protected) {
+            Some(format!("{REASON}: {shown} is protected"))
+        } else if location.climbs || location.is_system() {
+            Some(format!("{REASON}: {shown} is outside the workspace"))
+        } else if has_hidden(&write.path) {
+            Some(format!("{REASON}: the path {shown} holds hidden characters"))
+        } else {
+            None
+        };
+        let remember = special.is_none().then_some(RememberKey::FileWrites);
+        ask(special.unwrap_or_else(|| REASON.to_owned()), remember)
+    }
+
+    fn review_directory(&self, path: &str) -> Verdict {
+        const REASON: &str = "Creating system directory requires approval";
+        let location = Location::of(path);
+        let shown = visible(path);
+        if location.is_protected(&self.protected) {
+            ask(format!("Creating a directory at {shown} requires approval: it is protected"), None)
+        } else if location.is_system() {
+            ask(REASON.to_owned(), None)
+        } else if location.climbs {
+            ask(format!("Creating a directory outside the workspace requires approval: {shown}"), None)
+        } else if has_hidden(path) {
+            ask(format!("Creating a directory requires approval: {shown} holds hidden characters"), None)
+        } else {
+            Verdict::Allow
+        }
+    }
+}
+
+fn ask(reason: String, remember: Option<RememberKey>) -> Verdict {
+    Verdict::Ask(Ask { reason, parts: Vec::new(), remember })
+}

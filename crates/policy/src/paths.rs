@@ -1,0 +1,211 @@
+//! What can be said about a path from its text alone: where it points, whether it is protected, whether a shell may
+//! write it unasked. Never touches a file system; the real resolution beneath the workspace's root is the client's.
+
+mod protected;
+
+use crate::visible::is_hidden;
+
+pub(crate) use protected::BUILT_IN as PROTECTED;
+
+/// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and spaces, invisible
+/// characters, stream names, short names), because the client's file system may do the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub absolute: bool,
+    /// Goes above the directory it starts from.
+    pub climbs: bool,
+    /// After `.` and `..` were applied.
+    components: Vec<String>,
+    /// Before `..` was applied: with symbolic links `a/..` need not be where it started.
+    written: Vec<String>,
+}
+
+impl Location {
+    pub fn of(path: &str) -> Self {
+        let mut location = Self { absolute: false, climbs: false, components: Vec::new(), written: Vec::new() };
+        location.absolute = path.starts_with(['/', '\\']);
+        for (index, raw) in path.split(['/', '\\']).enumerate() {
+            if index == 0 && is_drive(raw) {
+                location.absolute = true;
+                continue;
+            }
+            location.push(raw);
+        }
+        location
+    }
+
+    /// This path, seen from a base that is itself inside the workspace.
+    pub fn from_base(base: &str, path: &str) -> Self {
+        let own = Self::of(path);
+        if own.absolute || base.is_empty() {
+            return own;
+        }
+        Self::of(&format!("{base}/{path}"))
+    }
+
+    fn push(&mut self, raw: &str) {
+        match raw.trim_end_matches(' ') {
+            "" | "." => {}
+            ".." => {
+                if self.components.pop().is_none() && !self.absolute {
+                    self.climbs = true;
+                }
+                self.written.push("..".to_owned());
+            }
+            _ => {
+                let folded = fold(raw);
+                self.components.push(folded.clone());
+                self.written.push(folded);
+            }
+        }
+    }
+
+    /// Whether the text keeps the path beneath the directory it starts from.
+    pub fn is_inside(&self) -> bool {
+        !self.absolute && !self.climbs
+    }
+
+    pub fn is_system(&self) -> bool {
+        if !self.absolute {
+            return false;
+        }
+        let mut components = self.components.iter().map(String::as_str);
+        match components.next() {
+            // macOS keeps `/etc` and `/var` beneath `/private`.
+            Some("private") => components.next().is_none_or(|second| SYSTEM_DIRECTORIES.contains(&second)),
+            Some(first) => SYSTEM_DIRECTORIES.contains(&first),
+            None => true,
+        }
+    }
+
+    pub fn is_protected(&self, patterns: &[PathPattern]) -> bool {
+        patterns.iter().any(|pattern| pattern.occurs_in(&self.components) || pattern.occurs_in(&self.written))
+    }
+
+    /// Whether a directory holds protected files, so that a relative name written from within it may be one.
+    pub fn leads_to_protected(&self, patterns: &[PathPattern]) -> bool {
+        self.is_protected(patterns)
+            || patterns.iter().any(|pattern| {
+                pattern.0.len() > 1 && self.written.iter().any(|component| wildcard(&pattern.0[0], component))
+            })
+    }
+
+    /// A file that no build, test run or tool executes, by its name: the only kind a shell may write unasked.
+    pub fn is_plain_data(&self) -> bool {
+        let Some(name) = self.components.last() else { return false };
+        let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+        DATA_EXTENSIONS.contains(&extension)
+            && !stem.is_empty()
+            && !self.written.iter().any(|component| component.starts_with('.'))
+            && !EXECUTED_TEXT.iter().any(|pattern| wildcard(pattern, name))
+    }
+}
+
+/// Consecutive components, each of which may hold `*`; it matches wherever they occur in a path, and all beneath.
+#[derive(Debug, Clone)]
+pub(crate) struct PathPattern(Vec<String>);
+
+impl PathPattern {
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").map(fold).collect())
+    }
+
+    fn occurs_in(&self, components: &[String]) -> bool {
+        !self.0.is_empty()
+            && components
+                .windows(self.0.len())
+                .any(|window| window.iter().zip(&self.0).all(|(component, pattern)| wildcard(pattern, component)))
+    }
+}
+
+/// The seed's list and its like on the other systems a client may run on.
+const SYSTEM_DIRECTORIES: &[&str] = &[
+    "etc",
+    "usr",
+    "bin",
+    "sbin",
+    "var",
+    "sys",
+    "boot",
+    "dev",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "nix",
+    "opt",
+    "proc",
+    "run",
+    "system",
+    "library",
+    "applications",
+    "windows",
+    "program files",
+    "program files (x86)",
+    "programdata",
+];
+
+const DATA_EXTENSIONS: &[&str] = &["csv", "dat", "diff", "err", "log", "lst", "out", "tmp", "tsv", "txt"];
+
+/// Text files that tools run or obey: pytest collects `test*.txt` as doctests, CMake and pip read the others.
+const EXECUTED_TEXT: &[&str] =
+    &["test*.txt", "cmakelists.txt", "meson_options.txt", "requirements*.txt", "constraints*.txt"];
+
+fn is_drive(component: &str) -> bool {
+    let bytes = component.as_bytes();
+    bytes.len() == 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':'
+}
+
+fn fold(component: &str) -> String {
+    let shown: String = component.chars().filter(|character| !is_hidden(*character)).collect();
+    let stream = shown.find(':').filter(|at| *at > 0).unwrap_or(shown.len());
+    let trimmed = shown[..stream].trim_end_matches(['.', ' ']);
+    let kept = if trimmed.is_empty() { shown.as_str() } else { trimmed };
+    // Upper first: `ſ` and the dotless i become plain letters only that way.
+    let folded = kept.to_uppercase().to_lowercase();
+    match folded.split_once('~') {
+        Some(("git", _)) => ".git".to_owned(),
+        Some(("codela", rest)) if rest.contains('.') => "codelab.toml".to_owned(),
+        Some(("codela", _)) => ".codelab".to_owned(),
+        _ => folded,
+    }
+}
+
+/// `*` stands for any run of characters; everything else for itself.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut tail = None;
+    for part in parts {
+        if let Some(middle) = tail.replace(part) {
+            let Some(found) = rest.find(middle) else { return false };
+            rest = &rest[found + middle.len()..];
+        }
+    }
+    match tail {
+        Some(last) => rest.ends_with(last),
+        None => rest.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wildcard;
+
+    #[test]
+    fn a_star_stands_for_any_run() {
+        for (pattern, text, expected) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "axxyyc", false),
+            ("*", "", true),
+            ("a*a", "a", false),
+            ("test*.txt", "test.txt", true),
+        ] {
+            assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Decides whether a shell line needs a person. It passes only if it parses fully and every simple command in it is
+//! known to be safe; everything else asks. The analysis is for POSIX shells (`sh`, `bash`, `zsh`): a client that runs
+//! commands any other way has to ask for each of them.
+
+mod ast;
+mod floor;
+mod judge;
+mod options;
+mod parse;
+mod programs;
+mod special;
+
+use codelab_protocol::{CommandPart, ExecuteCommand};
+
+use self::ast::{Script, Value};
+use self::judge::{Finding, Scene};
+use crate::paths::Location;
+use crate::visible::has_hidden;
+use crate::{Ask, Policy, RememberKey, Verdict, visible};
+
+pub(crate) use self::floor::Floor;
+
+/// A longer line is not analysed. Nobody reads more than this in a question.
+const MAX_COMMAND_BYTES: usize = 8192;
+/// More simple commands than this in a line ask, and no more are listed.
+const MAX_PARTS: usize = 50;
+/// Longer parts are cut in the list; the call itself shows the whole command.
+const MAX_PART_CHARS: usize = 2000;
+
+pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
+    let command = call.command.as_str();
+    let cwd = call.cwd.as_deref().unwrap_or_default();
+    if command.len() > MAX_COMMAND_BYTES {
+        return unanalysed(command, "The command is too long to analyse".to_owned());
+    }
+    if has_hidden(command) || has_hidden(cwd) {
+        return unanalysed(command, "The command holds hidden characters".to_owned());
+    }
+    let floor = policy.floor.matched(command);
+    let script = match parse::parse(command) {
+        Ok(script) => script,
+        Err(error) => {
+            let reason = format!("The command cannot be analysed: {error}");
+            return unanalysed(command, floor.map_or(reason, dangerous));
+        }
+    };
+    let mut outcome = judge_all(policy, cwd, &script);
+    if script.commands.len() > MAX_PARTS {
+        outcome.first.get_or_insert_with(|| Finding::new(format!("more than {MAX_PARTS} commands in one line")));
+    }
+    if Location::of(cwd).climbs {
+        outcome.first.get_or_insert_with(|| Finding::new("works outside the workspace"));
+    }
+    let reason = match (&outcome.first, floor) {
+        (Some(Finding { danger: Some(danger), .. }), _) => dangerous(visible(danger)),
+        (_, Some(floor)) => dangerous(floor),
+        (Some(finding), None) => format!("Command requires approval: {}", visible(&finding.reason)),
+        (None, None) => return Verdict::Allow,
+    };
+    // A loop's words or a variable may carry the path, so the whole line counts, with and without its quotes.
+    let unquoted = command.replace(['\'', '"', '\\'], "");
+    outcome.protected |= [command, &unquoted].iter().any(|text| outcome.scene.mentions_protected(text, Value::Exact));
+    let reason = if outcome.protected { format!("{reason} (names a protected path)") } else { reason };
+    let remember = (!outcome.protected).then(|| remember_key(call));
+    Verdict::Ask(Ask { reason, parts: limited(outcome.parts), remember })
+}
+
+struct Outcome<'a> {
+    scene: Scene<'a>,
+    parts: Vec<CommandPart>,
+    /// The finding to name: the first dangerous one, else the first.
+    first: Option<Finding>,
+    protected: bool,
+}
+
+fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> {
+    let moved = !matches!(cwd.trim_end_matches('/'), "" | ".");
+    let scene = Scene { protected: &policy.protected, base: cwd.to_owned(), moved };
+    let mut outcome = Outcome { scene, parts: Vec::new(), first: None, protected: false };
+    for simple in &script.commands {
+        let finding = outcome.scene.judge(simple).err();
+        let reason = finding.as_ref().map(|finding| visible(&finding.reason));
+        outcome.parts.push(CommandPart { text: shown(&simple.text), reason });
+        outcome.add(finding);
+    }
+    for concern in &script.concerns {
+        outcome.parts.push(CommandPart { text: shown(&concern.text), reason: Some(concern.reason.to_owned()) });
+        let protected = outcome.scene.mentions_protected(&concern.text, Value::Exact);
+        outcome.add(Some(Finding { protected, ..Finding::new(concern.reason) }));
+    }
+    outcome
+}
+
+impl Outcome<'_> {
+    fn add(&mut self, finding: Option<Finding>) {
+        let Some(finding) = finding else { return };
+        self.protected |= finding.protected;
+        let better = match &self.first {
+            None => true,
+            Some(first) => first.danger.is_none() && finding.danger.is_some(),
+        };
+        if better {
+            self.first = Some(finding);
+        }
+    }
+}
+
+/// Nothing is known about what such a line touches, so a remembered answer must never cover it.
+fn unanalysed(command: &str, reason: String) -> Verdict {
+    let parts = vec![CommandPart { text: shown(command), reason: Some(reason.clone()) }];
+    Verdict::Ask(Ask { reason, parts, remember: None })
+}
+
+fn dangerous(what: String) -> String {
+    format!("Dangerous command: {what}")
+}
+
+/// The command and its folder as one JSON text, so that no two different calls share a key.
+fn remember_key(call: &ExecuteCommand) -> RememberKey {
+    RememberKey::Command(serde_json::json!([call.command, call.cwd]).to_string())
+}
+
+fn shown(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_PART_CHARS).collect();
+    let mark = if cut.len() < text.len() { " …" } else { "" };
+    visible(&cut) + mark
+}
+
+fn limited(mut parts: Vec<CommandPart>) -> Vec<CommandPart> {
+    if parts.len() > MAX_PARTS {
+        let left_out = parts.len() - MAX_PARTS;
+        parts.truncate(MAX_PARTS);
+        parts.push(CommandPart { text: "…".to_owned(), reason: Some(format!("{left_out} more commands")) });
+    }
+    parts
+}

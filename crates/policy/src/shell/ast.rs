@@ -1,0 +1,74 @@
+//! What the parser finds in a shell line: every simple command, wherever it stands, in the order of the text.
+
+/// A parsed line. Nesting is flattened: a command inside a loop, a subshell or a substitution runs like any other, so
+/// it is judged like any other.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub commands: Vec<Simple>,
+    /// Constructs that need a person whatever commands they hold.
+    pub concerns: Vec<Concern>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Concern {
+    pub text: String,
+    pub reason: &'static str,
+}
+
+/// One simple command, or the bare redirections of a compound one.
+#[derive(Debug, Default)]
+pub(crate) struct Simple {
+    /// As it stands in the line.
+    pub text: String,
+    /// `A=b` before the command's name, or alone.
+    pub assigns: bool,
+    pub words: Vec<Word>,
+    pub redirects: Vec<Redirect>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Word {
+    /// What the program gets, when `value` is exact; else with the unknown part as written.
+    pub text: String,
+    pub value: Value,
+    /// Any quote or backslash in it.
+    pub quoted: bool,
+    /// Starts with an unquoted `~`, or has one where shells expand it.
+    pub tilde: bool,
+}
+
+/// Ordered by how little is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Value {
+    /// The text is the value.
+    Exact,
+    /// Globs or braces: the values look like the text, and there may be several.
+    Pattern,
+    /// Holds an expansion: anything, and perhaps several words.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(crate) enum Redirect {
+    /// Creates, truncates, extends or opens for writing.
+    Write(Word),
+    Read(Word),
+    /// A copied or closed descriptor, a here-document, a here-string.
+    Harmless,
+}
+
+impl Word {
+    /// The exact text, if nothing in it is left to the shell.
+    pub fn exact(&self) -> Option<&str> {
+        (self.value == Value::Exact && !self.tilde).then_some(self.text.as_str())
+    }
+
+    /// Whether the program may read it as an option whose text is not known here.
+    pub fn may_be_any_option(&self) -> bool {
+        match self.value {
+            Value::Exact => false,
+            Value::Pattern => self.text.starts_with(['*', '?', '[', '{', '-']),
+            Value::Unknown => true,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Judges one simple command: does it pass by itself, and if not, why.
+
+use super::ast::{Redirect, Simple, Value, Word};
+use super::options::{self, hides_dot_names, stays_inside};
+use super::programs::{self, Rule};
+use super::special;
+use crate::paths::{Location, PathPattern};
+
+/// Where the commands of a line run; `cd` moves it on.
+pub(crate) struct Scene<'a> {
+    pub protected: &'a [PathPattern],
+    /// The directory commands run in, from the workspace's root, as far as the text tells.
+    pub base: String,
+    /// That may be another directory than the workspace's root.
+    pub moved: bool,
+}
+
+/// Why a command asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Finding {
+    pub reason: String,
+    /// The dangerous thing by name, such as `rm -rf`.
+    pub danger: Option<String>,
+    /// It would change a protected path.
+    pub protected: bool,
+}
+
+impl Finding {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..Self::default() }
+    }
+}
+
+/// What a check says: nothing against the command, or why it asks.
+pub(crate) type Judged = Result<(), Finding>;
+
+impl From<String> for Finding {
+    fn from(reason: String) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl Scene<'_> {
+    pub fn judge(&mut self, simple: &Simple) -> Judged {
+        let judged = self.judge_parts(simple);
+        judged.map_err(|mut finding| {
+            finding.protected |= simple.words.iter().any(|word| self.mentions_protected(&word.text, word.value))
+                || simple.redirects.iter().any(|redirect| {
+                    matches!(redirect, Redirect::Write(word) if self.mentions_protected(&word.text, word.value))
+                });
+            finding
+        })
+    }
+
+    fn judge_parts(&mut self, simple: &Simple) -> Judged {
+        // The program first: `A=b sudo x` is better explained by `sudo`.
+        let program = if simple.words.is_empty() { Ok(()) } else { self.judge_program(&simple.words) };
+        match program {
+            Err(finding) if finding.danger.is_some() || !simple.assigns => return Err(finding),
+            _ if simple.assigns => return Err(Finding::new("changes the environment")),
+            _ => {}
+        }
+        simple.redirects.iter().try_for_each(|redirect| self.judge_redirect(redirect))
+    }
+
+    /// A program with its arguments; wrappers come back here with what they wrap.
+    pub fn judge_program(&mut self, words: &[Word]) -> Judged {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Finding::new("a command is missing"));
+        };
+        let Some(name) = program.exact().filter(|_| !program.quoted) else {
+            return Err(Finding::new("the program's name is hidden or not known"));
+        };
+        let exact: Option<Vec<&str>> = arguments.iter().map(Word::exact).collect();
+        if exact.is_some_and(|exact| programs::tells_version(name, &exact)) {
+            return Ok(());
+        }
+        if let Some(rule) = programs::rule(name) {
+            return self.apply(rule, name, arguments);
+        }
+        Err(match programs::danger(name) {
+            Some(reason) => dangerous(reason, words),
+            None if name.contains(['/', '\\']) => Finding::new("runs a file by its path"),
+            None => Finding::new(format!("{name} is not a known safe program")),
+        })
+    }
+
+    pub fn apply(&mut self, rule: Rule, name: &str, arguments: &[Word]) -> Judged {
+        match rule {
+            Rule::Free => Ok(()),
+            Rule::Options(allowed) => {
+                options::check(allowed, arguments).map_err(|reason| Finding::new(format!("{name}: {reason}")))
+            }
+            Rule::Commands(global, commands) => self.subcommand(global, commands, name, arguments),
+            Rule::Special(special) => special::judge(self, special, name, arguments),
+        }
+    }
+
+    fn subcommand(&mut self, global: &[&str], commands: &[(&str, Rule)], name: &str, mut arguments: &[Word]) -> Judged {
+        while let Some((first, rest)) = arguments.split_first() {
+            let Some(text) = first.exact() else { break };
+            if let Some((_, rule)) = commands.iter().find(|(command, _)| *command == text) {
+                return self.apply(*rule, &format!("{name} {text}"), rest);
+            }
+            if !global.contains(&text) {
+                return Err(Finding::new(format!("{name} {text} is not known to be safe")));
+            }
+            arguments = rest;
+        }
+        Err(Finding::new(format!("{name} without a known command")))
+    }
+
+    fn judge_redirect(&self, redirect: &Redirect) -> Judged {
+        match redirect {
+            Redirect::Harmless => Ok(()),
+            Redirect::Write(word) if word.exact() == Some("/dev/null") => Ok(()),
+            Redirect::Write(word) => self.writes_data(word),
+            Redirect::Read(word) => match word.exact() {
+                Some("/dev/null") => Ok(()),
+                // bash opens connections by such names.
+                Some(path) if !Location::of(path).absolute || !path.to_lowercase().contains("dev") => Ok(()),
+                _ => Err(Finding::new("reads from a device, a connection or a path that is not known")),
+            },
+        }
+    }
+
+    /// A file written unasked must be plain data inside the workspace.
+    pub fn writes_data(&self, word: &Word) -> Judged {
+        self.changes_path(word)?;
+        if Location::of(&word.text).is_plain_data() {
+            Ok(())
+        } else {
+            Err(Finding::new(format!("File modification requires approval: {}", word.text)))
+        }
+    }
+
+    /// A path created or changed must be known, inside the workspace and not protected.
+    pub fn changes_path(&self, word: &Word) -> Judged {
+        if self.mentions_protected(&word.text, word.value) {
+            let reason = format!("changes a protected path: {}", word.text);
+            return Err(Finding { protected: true, ..Finding::new(reason) });
+        }
+        if word.value != Value::Exact {
+            return Err(Finding::new(format!("writes to a path that is not known: {}", word.text)));
+        }
+        if !stays_inside(word) {
+            let danger = Location::of(&word.text).is_system().then(|| format!("write to {}", word.text));
+            let reason = format!("writes outside the workspace: {}", word.text);
+            return Err(Finding { danger, ..Finding::new(reason) });
+        }
+        Ok(())
+    }
+
+    pub fn is_protected(&self, path: &str) -> bool {
+        Location::of(path).is_protected(self.protected)
+            || Location::from_base(&self.base, path).is_protected(self.protected)
+    }
+
+    /// Whether any path in the text is protected: also the value of an option, or a path inside inline code.
+    pub fn mentions_protected(&self, text: &str, value: Value) -> bool {
+        let pieces = || {
+            text.split(|character: char| {
+                character.is_whitespace() || character.is_control() || "=,;|&<>()'\"`{}$".contains(character)
+            })
+        };
+        let colons = || text.split(':');
+        self.is_protected(text)
+            || pieces().chain(colons()).any(|piece| !piece.is_empty() && self.is_protected(piece))
+            || (value != Value::Exact && hides_dot_names(text))
+    }
+}
+
+/// The finding for a program on the danger list, named with the options that follow it.
+pub(crate) fn dangerous(reason: &str, words: &[Word]) -> Finding {
+    const SHOWN_OPTIONS: usize = 3;
+    let options = words.iter().skip(1).take(SHOWN_OPTIONS).take_while(|word| word.text.starts_with('-'));
+    let name: Vec<&str> = words.first().into_iter().chain(options).map(|word| word.text.as_str()).collect();
+    Finding { danger: Some(name.join(" ")), ..Finding::new(reason) }
+}

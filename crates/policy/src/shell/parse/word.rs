@@ -1,0 +1,237 @@
+//! Words: quotes, escapes, expansions. Here too, what is not certain is an error.
+
+use super::{Parsed, Parser, Unparsed, is_name};
+use crate::shell::ast::{Value, Word};
+
+impl Parser<'_> {
+    /// The word that starts here; never empty of source text.
+    pub(super) fn word(&mut self) -> Parsed<Word> {
+        if self.looking_at("<(") || self.looking_at(">(") {
+            return self.process_substitution();
+        }
+        let start = self.at;
+        let mut word = Word { text: String::new(), value: Value::Exact, quoted: false, tilde: false };
+        while let Some(next) = self.rest().chars().next() {
+            match next {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
+                '\'' => self.single_quoted(&mut word)?,
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => self.escaped(&mut word)?,
+                '$' => self.dollar(&mut word, false)?,
+                '`' => self.backquoted(&mut word)?,
+                _ => {
+                    if matches!(next, '*' | '?' | '[' | '{' | '}') {
+                        word.value = word.value.max(Value::Pattern);
+                    }
+                    if next == '~' && (self.at == start || word.text.ends_with(['=', ':'])) {
+                        word.tilde = true;
+                    }
+                    word.text.push(next);
+                    self.at += next.len_utf8();
+                }
+            }
+        }
+        if self.at == start {
+            return Err(Unparsed("a word is missing"));
+        }
+        // Alone they are a command's name and its end, not a pattern.
+        if matches!(&self.source[start..self.at], "[" | "]" | "{}") {
+            word.value = Value::Exact;
+        }
+        if !self.heredocs.is_empty() && self.source[start..self.at].contains('\n') {
+            return Err(Unparsed("a here-document followed by quoted lines"));
+        }
+        Ok(word)
+    }
+
+    /// The expansions in the body of a here-document.
+    pub(super) fn expansions(&mut self) -> Parsed<()> {
+        let mut ignored = Word { text: String::new(), value: Value::Exact, quoted: true, tilde: false };
+        while let Some(next) = self.rest().chars().next() {
+            match next {
+                '\\' => {
+                    self.at += 1;
+                    self.at += self.rest().chars().next().map_or(0, char::len_utf8);
+                }
+                '$' => self.dollar(&mut ignored, true)?,
+                '`' => self.backquoted(&mut ignored)?,
+                _ => self.at += next.len_utf8(),
+            }
+        }
+        Ok(())
+    }
+
+    fn process_substitution(&mut self) -> Parsed<Word> {
+        let start = self.at;
+        self.at += 2;
+        self.substituted()?;
+        self.concern(start, self.at, "process substitution");
+        let text = self.source[start..self.at].to_owned();
+        Ok(Word { text, value: Value::Unknown, quoted: false, tilde: false })
+    }
+
+    /// The commands of a substitution whose opening was read, up to and with its `)`.
+    fn substituted(&mut self) -> Parsed<()> {
+        if !self.heredocs.is_empty() {
+            return Err(Unparsed("a here-document followed by a substitution"));
+        }
+        self.enter()?;
+        self.list(&[])?;
+        self.finish_heredocs()?;
+        self.token(")")?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Parsed<()> {
+        let inner = &self.rest()[1..];
+        let Some(length) = inner.find('\'') else { return Err(Unparsed("a quote is not closed")) };
+        word.text.push_str(&inner[..length]);
+        word.quoted = true;
+        self.at += length + 2;
+        Ok(())
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Parsed<()> {
+        self.at += 1;
+        word.quoted = true;
+        while let Some(next) = self.rest().chars().next() {
+            match next {
+                '"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                '\\' => match self.byte(self.at + 1) {
+                    Some(escaped @ (b'$' | b'`' | b'"' | b'\\')) => {
+                        word.text.push(char::from(escaped));
+                        self.at += 2;
+                    }
+                    Some(b'\n') => return Err(Unparsed("a line joined inside quotes")),
+                    _ => {
+                        word.text.push('\\');
+                        self.at += 1;
+                    }
+                },
+                '$' => self.dollar(word, true)?,
+                '`' => self.backquoted(word)?,
+                _ => {
+                    word.text.push(next);
+                    self.at += next.len_utf8();
+                }
+            }
+        }
+        Err(Unparsed("a quote is not closed"))
+    }
+
+    fn escaped(&mut self, word: &mut Word) -> Parsed<()> {
+        match self.rest().chars().nth(1) {
+            None => Err(Unparsed("ends in a backslash")),
+            Some('\n') => Err(Unparsed("a word split over lines")),
+            Some(escaped) => {
+                word.text.push(escaped);
+                word.quoted = true;
+                self.at += 1 + escaped.len_utf8();
+                Ok(())
+            }
+        }
+    }
+
+    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
+        let start = self.at;
+        self.at += 1;
+        if self.looking_at("((") {
+            self.arithmetic()?;
+        } else if self.looking_at("(") {
+            self.at += 1;
+            self.substituted()?;
+        } else if self.looking_at("{") {
+            self.braced_parameter()?;
+        } else if let Some(length) = parameter_length(self.rest()) {
+            self.check_parameter(&self.rest()[..length])?;
+            self.at += length;
+        } else {
+            return self.literal_dollar(word, in_quotes);
+        }
+        word.text.push_str(&self.source[start..self.at]);
+        word.value = Value::Unknown;
+        Ok(())
+    }
+
+    /// `$` stands for itself before these characters in every shell; before others (`$'…'`, `$"…"`, `$[…]`, a joined
+    /// line) some shell sees more in it.
+    fn literal_dollar(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
+        let literal = match self.byte(self.at) {
+            None | Some(b' ' | b'\t' | b'\n' | b'|' | b')' | b';' | b'&' | b'/' | b',' | b'.') => true,
+            Some(b'"') => in_quotes,
+            _ => false,
+        };
+        if !literal {
+            return Err(Unparsed("quoting or an expansion that can hide text"));
+        }
+        word.text.push('$');
+        Ok(())
+    }
+
+    fn arithmetic(&mut self) -> Parsed<()> {
+        let inner = &self.rest()[2..];
+        let Some(length) = inner.find("))") else { return Err(Unparsed("an arithmetic expansion is not closed")) };
+        let plain = |byte: u8| byte.is_ascii_digit() || b" +-*/%".contains(&byte);
+        let numbers = inner[..length].trim();
+        let starts_and_ends =
+            numbers.starts_with(|c: char| c.is_ascii_digit()) && numbers.ends_with(|c: char| c.is_ascii_digit());
+        if !starts_and_ends || !numbers.bytes().all(plain) {
+            return Err(Unparsed("arithmetic with variables can run commands"));
+        }
+        self.at += length + 4;
+        Ok(())
+    }
+
+    fn braced_parameter(&mut self) -> Parsed<()> {
+        let inner = &self.rest()[1..];
+        let Some(length) = inner.find('}') else { return Err(Unparsed("an expansion is not closed")) };
+        let name = &inner[..length];
+        if parameter_length(name) != Some(name.len()) {
+            return Err(Unparsed("an expansion that is not analysed"));
+        }
+        self.check_parameter(name)?;
+        self.at += length + 2;
+        Ok(())
+    }
+
+    fn check_parameter(&self, name: &str) -> Parsed<()> {
+        if name == "IFS" { Err(Unparsed("uses $IFS, which hides spaces")) } else { Ok(()) }
+    }
+
+    fn backquoted(&mut self, word: &mut Word) -> Parsed<()> {
+        let inner = &self.rest()[1..];
+        let Some(length) = inner.find('`') else { return Err(Unparsed("a backquote is not closed")) };
+        let body = &inner[..length];
+        // Shells differ on quotes and escapes in here.
+        if body.contains(['\\', '"', '\'']) {
+            return Err(Unparsed("quotes inside backquotes"));
+        }
+        self.enter()?;
+        let mut nested = Parser::new(body, self.depth);
+        nested.list(&[])?;
+        nested.finish_heredocs()?;
+        if !nested.at_end() {
+            return Err(Unparsed("unexpected text inside backquotes"));
+        }
+        self.depth -= 1;
+        self.absorb(nested.script);
+        word.text.push_str(&self.rest()[..length + 2]);
+        word.value = Value::Unknown;
+        self.at += length + 2;
+        Ok(())
+    }
+}
+
+/// How many bytes at the start are a parameter's name.
+fn parameter_length(text: &str) -> Option<usize> {
+    let first = text.bytes().next()?;
+    if first.is_ascii_digit() || b"?#$!@*-".contains(&first) {
+        return Some(1);
+    }
+    let length = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    is_name(&text[..length]).then_some(length)
+}
