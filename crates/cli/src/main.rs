@@ -1,2 +1,45 @@
-//! The `codelab` binary.
-fn main() {}
+//! The `codelab` binary: parses the command line, runs one command, says in one line why it could not.
+
+mod commands;
+mod logs;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{audit, serve, token};
+
+/// A self-hosted runtime where a team of AI agents works on your code.
+#[derive(Parser)]
+#[command(version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the server
+    Serve(serve::Serve),
+    /// Print a token for a user of this server
+    Token(token::Token),
+    /// Look into the audit log
+    #[command(subcommand)]
+    Audit(audit::Audit),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(command) => command.run(),
+        Command::Token(command) => command.run(),
+        Command::Audit(command) => command.run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            commands::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! One file per command.
+
+pub mod audit;
+pub mod serve;
+pub mod token;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use codelab_server::{Flags, Settings};
+
+/// Where the server's settings and data are; the same for every command.
+#[derive(Args, Clone)]
+pub struct Place {
+    /// Settings file; by default codelab.toml in the data folder
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder for the database and the secrets [env: CODELAB_DATA_DIR] [default: ~/.local/share/codelab]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Place {
+    pub fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
+        let flags = Flags { config: self.config.clone(), addr, data_dir: self.data_dir.clone() };
+        // Variables that are not text cannot be settings.
+        let environment = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        Ok(Settings::load(flags, environment)?)
+    }
+}
+
+/// One line for a person; causes are in the same line.
+#[allow(clippy::print_stderr)]
+pub fn complain(error: &anyhow::Error) {
+    eprintln!("codelab: {}", format!("{error:#}").replace('\n', " "));
+}
+
+#[allow(clippy::print_stdout)]
+pub fn say(text: &str) {
+    println!("{text}");
+}

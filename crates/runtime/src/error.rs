@@ -1,0 +1,25 @@
+//! Why a request to the runtime got no answer.
+
+use codelab_engine::Refusal;
+use codelab_store::StoreError;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RuntimeError {
+    /// The engine said no; nothing changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("Session not found")]
+    SessionNotFound,
+    #[error("Session exists already")]
+    SessionExists,
+    /// More requests for one session, or more live sessions, than are taken at once.
+    #[error("Too many requests at once")]
+    Busy,
+    /// Another living server owns the session.
+    #[error("The session is served by another server")]
+    Elsewhere,
+    #[error("The server is stopping")]
+    Stopping,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,101 @@
+//! What readers of a session look at: its newest events and the answer that is being written.
+//!
+//! Readers pull at their own pace and keep only a cursor, so a slow one costs nothing: what has left the buffer is read
+//! from the store, and tokens that came in the meantime are one piece.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codelab_protocol::{AgentName, MessageId, TurnId};
+use codelab_store::StoredEvent;
+use tokio::sync::Notify;
+
+/// Events kept for readers that are close behind.
+const MAX_RECENT_EVENTS: usize = 128;
+const MAX_RECENT_BYTES: usize = 256 * 1024;
+
+#[derive(Default)]
+pub(crate) struct Feed {
+    state: Mutex<FeedState>,
+    pub changed: Notify,
+}
+
+#[derive(Default)]
+pub(crate) struct FeedState {
+    /// The number of the newest event, once the session's owner has said so.
+    pub last_seq: Option<u64>,
+    pub recent: VecDeque<Arc<StoredEvent>>,
+    recent_bytes: usize,
+    pub answer: Option<Answer>,
+    /// No turn runs or waits, so nothing more will come by itself.
+    pub idle: bool,
+    /// The session is gone or the server stops; readers end.
+    pub closed: bool,
+}
+
+/// The text of a model's answer so far.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub turn: TurnId,
+    pub message_id: MessageId,
+    pub agent: AgentName,
+    pub attempt: u32,
+    pub text: String,
+}
+
+impl Feed {
+    pub fn lock(&self) -> MutexGuard<'_, FeedState> {
+        // No code that holds this lock can leave the state half-changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session's owner tells where the log stands.
+    pub fn opened(&self, last_seq: u64, idle: bool) {
+        let mut state = self.lock();
+        if state.last_seq != Some(last_seq) {
+            state.recent.clear();
+            state.recent_bytes = 0;
+            state.last_seq = Some(last_seq);
+        }
+        state.idle = idle;
+        state.closed = false;
+    }
+
+    /// Shows committed events. An answer that was streamed is now one of them, or was given up.
+    pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool) {
+        let mut state = self.lock();
+        state.idle = idle;
+        state.answer = None;
+        for event in events {
+            state.recent_bytes += event.body.len();
+            state.last_seq = Some(event.seq);
+            state.recent.push_back(Arc::clone(event));
+        }
+        while state.recent.len() > MAX_RECENT_EVENTS || state.recent_bytes > MAX_RECENT_BYTES {
+            let Some(oldest) = state.recent.pop_front() else { break };
+            state.recent_bytes -= oldest.body.len();
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub fn begin_answer(&self, answer: Answer) {
+        self.lock().answer = Some(answer);
+    }
+
+    /// Appends to the answer, if it is still the one being written.
+    pub fn push_text(&self, message_id: &MessageId, attempt: u32, text: &str) {
+        let mut state = self.lock();
+        match &mut state.answer {
+            Some(answer) if answer.message_id == *message_id && answer.attempt == attempt => answer.text.push_str(text),
+            _ => return,
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_waiters();
+    }
+}

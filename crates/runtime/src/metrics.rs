@@ -1,0 +1,119 @@
+//! What the server counts, as Prometheus families. One registry, made at start and passed down.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Outcome {
+    pub outcome: String,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Answered {
+    pub route: String,
+    pub status: u16,
+}
+
+pub struct Metrics {
+    registry: Registry,
+    pub http_requests: Family<Answered, Counter>,
+    pub inputs: Family<Outcome, Counter>,
+    pub turns: Family<Outcome, Counter>,
+    pub model_calls: Family<Outcome, Counter>,
+    pub model_call_duration: Histogram,
+    pub tokens: Counter,
+    pub approvals: Family<Outcome, Counter>,
+    pub commit_failures: Family<Outcome, Counter>,
+    pub store_commits: Counter<u64, AtomicU64>,
+    pub store_transactions: Counter<u64, AtomicU64>,
+    pub live_sessions: Gauge,
+    pub open_streams: Gauge,
+}
+
+impl Metrics {
+    pub fn new() -> Arc<Self> {
+        let mut registry = Registry::with_prefix("codelab");
+        let http_requests = Family::default();
+        registry.register("http_requests", "Answered HTTP requests", http_requests.clone());
+        let inputs = Family::default();
+        registry.register("session_inputs", "Inputs to sessions, by what became of them", inputs.clone());
+        let turns = Family::default();
+        registry.register("turns", "Turns that ended or were suspended", turns.clone());
+        let model_calls = Family::default();
+        registry.register("model_calls", "Calls of the model", model_calls.clone());
+        let model_call_duration = Histogram::new(exponential_buckets(0.005, 2.5, 13));
+        registry.register("model_call_duration_seconds", "How long model calls took", model_call_duration.clone());
+        let tokens = Counter::default();
+        registry.register("model_tokens", "Tokens used, as the model reported them", tokens.clone());
+        let approvals = Family::default();
+        registry.register("approvals", "Approvals asked for and decided", approvals.clone());
+        let commit_failures = Family::default();
+        registry.register("commit_failures", "Commits that the database did not take", commit_failures.clone());
+        let store_commits = Counter::default();
+        registry.register("store_commits", "Durable commits", store_commits.clone());
+        let store_transactions = Counter::default();
+        registry.register(
+            "store_transactions",
+            "Database transactions, each shared by commits",
+            store_transactions.clone(),
+        );
+        let live_sessions = Gauge::default();
+        registry.register("live_sessions", "Sessions held in memory", live_sessions.clone());
+        let open_streams = Gauge::default();
+        registry.register("open_streams", "Event streams being read", open_streams.clone());
+        Arc::new(Self {
+            registry,
+            http_requests,
+            inputs,
+            turns,
+            model_calls,
+            model_call_duration,
+            tokens,
+            approvals,
+            commit_failures,
+            store_commits,
+            store_transactions,
+            live_sessions,
+            open_streams,
+        })
+    }
+
+    /// The Prometheus text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+
+    pub fn count_request(&self, route: &str, status: u16) {
+        self.http_requests.get_or_create(&Answered { route: route.to_owned(), status }).inc();
+    }
+
+    pub(crate) fn count(family: &Family<Outcome, Counter>, outcome: &str) {
+        family.get_or_create(&Outcome { outcome: outcome.to_owned() }).inc();
+    }
+}
+
+/// Counts one open stream for as long as it lives.
+pub(crate) struct OpenStream(Gauge);
+
+impl OpenStream {
+    pub fn new(metrics: &Metrics) -> Self {
+        metrics.open_streams.inc();
+        Self(metrics.open_streams.clone())
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,85 @@
+//! Brings a session into memory: read, take ownership, recover what a stopped owner left.
+
+use codelab_engine::{Input, Session};
+use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
+
+use super::{Loaded, Owner};
+use crate::RuntimeError;
+use crate::clock::now;
+use crate::history::Recent;
+use crate::ids::random_u32;
+
+impl Owner {
+    /// Makes the session available; a missing one only where the input may make it.
+    pub(super) async fn load(&mut self, creates: bool) -> Result<(), RuntimeError> {
+        if self.loaded.as_ref().is_some_and(|loaded| creates || !loaded.new) {
+            return Ok(());
+        }
+        let row = self.runtime.store.session(self.name.realm, &self.name.id).await?;
+        match row {
+            Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
+            Some(row) => self.take_over(row).await,
+            None if creates => {
+                self.loaded = Some(self.unborn());
+                self.feed.opened(0, true);
+                Ok(())
+            }
+            None => Err(RuntimeError::SessionNotFound),
+        }
+    }
+
+    fn unborn(&self) -> Loaded {
+        Loaded {
+            key: SessionKey::allocate(now().as_millis(), random_u32()),
+            epoch: Epoch(1),
+            session: Session::new(self.name.id.clone()),
+            system_prompt: None,
+            audit_head: audit_chain::genesis(),
+            schedule: Schedule::default(),
+            recent: Some(Recent::empty(self.runtime.prompt.messages)),
+            new: true,
+        }
+    }
+
+    async fn take_over(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
+        let runtime = &self.runtime;
+        let session: Session = serde_json::from_str(&row.state)
+            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+        let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
+        let epoch = match mine {
+            true => row.epoch,
+            false => {
+                runtime.store.claim_session(row.key, &runtime.server_id, now()).await?.ok_or(RuntimeError::Elsewhere)?
+            }
+        };
+        let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
+        self.feed.opened(session.last_seq(), session.turn().is_none());
+        // In the same server run nothing is lost but a model call whose owner died.
+        let down_ms = if mine { 0 } else { runtime.down_ms };
+        let recover = !mine || session.is_running();
+        self.loaded = Some(Loaded {
+            key: row.key,
+            epoch,
+            session,
+            system_prompt: row.system_prompt,
+            audit_head,
+            schedule: row.schedule,
+            recent: None,
+            new: false,
+        });
+        if recover {
+            self.take(Input::Recovered { down_ms }).await?;
+        }
+        Ok(())
+    }
+
+    /// Recovers the session if that is due, then expires what is.
+    pub(super) async fn touch(&mut self) -> Result<(), RuntimeError> {
+        match self.load(false).await {
+            // Deleted since it was found due.
+            Err(RuntimeError::SessionNotFound) => return Ok(()),
+            other => other?,
+        }
+        self.take(Input::Tick).await.map(drop)
+    }
+}

@@ -1,0 +1,205 @@
+//! One reader of a session's events: contiguous, resumable, as fast as it likes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use codelab_engine::Span;
+use codelab_protocol::{AssistantDelta, MessageId, TurnStatus};
+use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
+
+use crate::feed::{Feed, FeedState};
+use crate::metrics::OpenStream;
+
+/// Events read from the store at once.
+const PAGE: usize = 64;
+
+#[derive(Debug, Clone)]
+pub enum Item {
+    Event(Arc<StoredEvent>),
+    Delta(AssistantDelta),
+    /// The turn ended or suspended here.
+    Settled(TurnStatus),
+    /// These numbers were pruned and can no longer be read.
+    Gap {
+        from: u64,
+        to: u64,
+    },
+}
+
+pub struct Reader {
+    store: Store,
+    feed: Arc<Feed>,
+    key: SessionKey,
+    scope: Scope,
+    /// The number of the last event that was passed on or skipped.
+    cursor: u64,
+    ready: VecDeque<Item>,
+    shown: Option<Shown>,
+    finished: bool,
+    _open: OpenStream,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scope {
+    /// The whole log; `follow` waits for more.
+    Log { follow: bool },
+    /// One turn, until it settles.
+    Turn(Span),
+    /// Nothing but this status.
+    Status(TurnStatus),
+}
+
+/// How much of the answer being written was passed on.
+struct Shown {
+    message_id: MessageId,
+    attempt: u32,
+    bytes: usize,
+}
+
+enum Look {
+    Found,
+    /// What comes next is only in the store.
+    Behind,
+    AtTheEnd,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        store: Store,
+        feed: Arc<Feed>,
+        key: SessionKey,
+        scope: Scope,
+        after_seq: u64,
+        open: OpenStream,
+    ) -> Self {
+        Self {
+            store,
+            feed,
+            key,
+            scope,
+            // The store counts in 63 bits; a larger number is simply past the end.
+            cursor: after_seq.min(i64::MAX as u64 - 1),
+            ready: VecDeque::new(),
+            shown: None,
+            finished: false,
+            _open: open,
+        }
+    }
+
+    /// The next thing to show; `None` at the end. Waiting is cancel-safe.
+    pub async fn next(&mut self) -> Result<Option<Item>, StoreError> {
+        if let Scope::Status(status) = self.scope
+            && !std::mem::replace(&mut self.finished, true)
+        {
+            return Ok(Some(Item::Settled(status)));
+        }
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if self.finished {
+                return Ok(None);
+            }
+            let feed = Arc::clone(&self.feed);
+            // Registered before looking, so that nothing published in between is missed.
+            let changed = feed.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (look, idle, closed) = {
+                let state = feed.lock();
+                (self.look(&state), state.idle, state.closed)
+            };
+            match look {
+                Look::Found => continue,
+                Look::Behind => {
+                    if self.read_page().await? {
+                        continue;
+                    }
+                }
+                Look::AtTheEnd => {}
+            }
+            let follow = match self.scope {
+                Scope::Log { follow } => follow,
+                // A turn whose end is not in the log any more will not settle again.
+                Scope::Turn(_) => !idle,
+                Scope::Status(_) => false,
+            };
+            if closed || !follow {
+                self.finished = true;
+                continue;
+            }
+            changed.await;
+        }
+    }
+
+    /// What can be shown without waiting.
+    pub fn ready(&mut self) -> Option<Item> {
+        self.ready.pop_front()
+    }
+
+    fn look(&mut self, state: &FeedState) -> Look {
+        let next = self.cursor + 1;
+        let buffered = state.recent.front().is_some_and(|event| event.seq <= next);
+        let up_to_date = state.last_seq == Some(self.cursor);
+        if !buffered && !up_to_date {
+            return Look::Behind;
+        }
+        let skip = state.recent.front().map_or(0, |event| next.saturating_sub(event.seq) as usize);
+        let newer: Vec<Arc<StoredEvent>> = state.recent.iter().skip(skip).cloned().collect();
+        for event in newer {
+            self.pass(event);
+        }
+        if !self.finished {
+            self.pass_text(state);
+        }
+        if self.ready.is_empty() && !self.finished { Look::AtTheEnd } else { Look::Found }
+    }
+
+    /// Whether the store had anything newer.
+    async fn read_page(&mut self) -> Result<bool, StoreError> {
+        let page = self.store.events(self.key, self.cursor, PAGE).await?;
+        let more = !page.is_empty();
+        for event in page {
+            let from = self.cursor + 1;
+            if event.seq > from && !self.finished {
+                self.ready.push_back(Item::Gap { from, to: event.seq - 1 });
+            }
+            self.pass(Arc::new(event));
+        }
+        Ok(more)
+    }
+
+    fn pass(&mut self, event: Arc<StoredEvent>) {
+        if self.finished {
+            return;
+        }
+        self.cursor = event.seq;
+        let settled = event.settled;
+        match self.scope {
+            Scope::Turn(span) if span.turn != event.turn => return,
+            Scope::Turn(_) => self.finished = settled.is_some(),
+            Scope::Log { .. } | Scope::Status(_) => {}
+        }
+        self.ready.push_back(Item::Event(event));
+        self.ready.extend(settled.map(Item::Settled));
+    }
+
+    fn pass_text(&mut self, state: &FeedState) {
+        let Some(answer) = &state.answer else { return };
+        if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
+            return;
+        }
+        let same = |shown: &&mut Shown| shown.message_id == answer.message_id && shown.attempt == answer.attempt;
+        let offset = self.shown.as_mut().filter(same).map_or(0, |shown| shown.bytes);
+        let Some(content) = answer.text.get(offset..).filter(|text| !text.is_empty()) else { return };
+        self.ready.push_back(Item::Delta(AssistantDelta {
+            content: content.to_owned(),
+            agent: answer.agent.clone(),
+            message_id: answer.message_id.clone(),
+            attempt: answer.attempt,
+            offset: offset as u64,
+        }));
+        let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
+        self.shown = Some(Shown { message_id, attempt, bytes: answer.text.len() });
+    }
+}

@@ -1,0 +1,129 @@
+//! Which sessions are live, and the way to their owners.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use codelab_protocol::SessionId;
+use codelab_store::Realm;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use crate::RuntimeError;
+use crate::feed::Feed;
+use crate::owner::{Mail, Owner};
+use crate::runtime::Inner;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub realm: Realm,
+    pub id: SessionId,
+}
+
+#[derive(Default)]
+pub(crate) struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    owners: HashMap<Name, mpsc::Sender<Mail>>,
+    /// Feeds outlive owners while somebody reads.
+    feeds: HashMap<Name, Weak<Feed>>,
+    stopping: bool,
+}
+
+impl Registry {
+    /// Hands mail to the session's owner, waking it up where it sleeps.
+    ///
+    /// Sending happens under the lock, so that an owner which finds its mailbox empty under the same lock can leave and
+    /// no mail is lost.
+    pub fn send(&self, runtime: &Arc<Inner>, name: &Name, mail: Mail) -> Result<(), RuntimeError> {
+        let mut state = self.lock();
+        if state.stopping {
+            return Err(RuntimeError::Stopping);
+        }
+        let Some(owner) = state.owners.get(name) else { return self.spawn(runtime, name, mail, state) };
+        match owner.try_send(mail) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(RuntimeError::Busy),
+            // The owner died of a bug; the session goes on from what is stored.
+            Err(TrySendError::Closed(mail)) => {
+                state.owners.remove(name);
+                self.spawn(runtime, name, mail, state)
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        runtime: &Arc<Inner>,
+        name: &Name,
+        mail: Mail,
+        mut state: MutexGuard<'_, State>,
+    ) -> Result<(), RuntimeError> {
+        if state.owners.len() >= runtime.live.max_sessions {
+            return Err(RuntimeError::Busy);
+        }
+        let feed = state.feed(name);
+        let (sender, mailbox) = mpsc::channel(runtime.live.mailbox);
+        // A new mailbox has room.
+        let _ = sender.try_send(mail);
+        state.owners.insert(name.clone(), sender);
+        runtime.metrics.live_sessions.set(state.owners.len() as i64);
+        drop(state);
+        tokio::spawn(Owner::new(Arc::clone(runtime), name.clone(), mailbox, feed).run());
+        Ok(())
+    }
+
+    pub fn feed(&self, name: &Name) -> Arc<Feed> {
+        self.lock().feed(name)
+    }
+
+    pub fn is_live(&self, name: &Name) -> bool {
+        self.lock().owners.contains_key(name)
+    }
+
+    /// Lets an owner go, unless mail has come.
+    pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Mail>) -> bool {
+        let mut state = self.lock();
+        if !mailbox.is_empty() {
+            return false;
+        }
+        state.owners.remove(name);
+        runtime.metrics.live_sessions.set(state.owners.len() as i64);
+        true
+    }
+
+    /// Forgets feeds that nobody reads any more.
+    pub fn sweep(&self) {
+        self.lock().feeds.retain(|_, feed| feed.strong_count() > 0);
+    }
+
+    /// From now on no mail is taken and all readers end.
+    pub fn stop(&self) {
+        let mut state = self.lock();
+        state.stopping = true;
+        for feed in state.feeds.values().filter_map(Weak::upgrade) {
+            feed.close();
+        }
+    }
+
+    pub fn owners(&self) -> usize {
+        self.lock().owners.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn feed(&mut self, name: &Name) -> Arc<Feed> {
+        if let Some(feed) = self.feeds.get(name).and_then(Weak::upgrade) {
+            return feed;
+        }
+        let feed = Arc::new(Feed::default());
+        self.feeds.insert(name.clone(), Arc::downgrade(&feed));
+        feed
+    }
+}

@@ -1,0 +1,289 @@
+//! The way in: what the server asks of the runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_engine::{Answer, Decision, Limits, PromptLimits, Session, Team, UserMessage};
+use codelab_llm::{Model, ModelDescription};
+use codelab_policy::Policy;
+use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
+use codelab_store::{Realm, SessionRow, Store, StoreError};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::RuntimeError;
+use crate::clock::now;
+use crate::metrics::{Metrics, OpenStream};
+use crate::owner::{Mail, Outside, Reply, Taken};
+use crate::reader::{Reader, Scope};
+use crate::registry::{Name, Registry};
+use crate::timers;
+
+/// What a runtime is made of; built in one place and passed down.
+pub struct Parts {
+    pub store: Store,
+    pub model: Arc<dyn Model>,
+    pub team: Team,
+    pub limits: Limits,
+    pub prompt: PromptLimits,
+    pub policy: Policy,
+    pub default_model: String,
+    pub metrics: Arc<Metrics>,
+    pub live: LiveLimits,
+    /// Names this run of this server.
+    pub server_id: String,
+    /// How long no server was running before this one.
+    pub down_ms: i64,
+}
+
+/// Bounds of what is held in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveLimits {
+    pub max_sessions: usize,
+    /// Requests that wait for one session's owner.
+    pub mailbox: usize,
+    /// An owner without work leaves after this time.
+    pub idle_ms: u64,
+}
+
+impl Default for LiveLimits {
+    fn default() -> Self {
+        Self { max_sessions: 20_000, mailbox: 256, idle_ms: 10_000 }
+    }
+}
+
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+    tasks: TaskTracker,
+}
+
+pub(crate) struct Inner {
+    pub store: Store,
+    pub model: Arc<dyn Model>,
+    pub team: Team,
+    pub limits: Limits,
+    pub prompt: PromptLimits,
+    pub policy: Policy,
+    pub default_model: String,
+    pub metrics: Arc<Metrics>,
+    pub live: LiveLimits,
+    pub server_id: String,
+    pub down_ms: i64,
+    pub registry: Registry,
+    pub stopping: CancellationToken,
+}
+
+/// How a session stands.
+#[derive(Debug, Clone)]
+pub struct SessionView {
+    pub current_agent: AgentName,
+    pub turn: Option<TurnStatus>,
+    pub running: bool,
+    pub queued: u64,
+}
+
+impl Runtime {
+    /// Registers the server and starts its timers; sessions come back when they are touched or due.
+    pub async fn start(parts: Parts) -> Result<Self, StoreError> {
+        let time = now();
+        let until = time.plus_seconds(timers::LEASE_SECONDS);
+        parts.store.register_server(&parts.server_id, time, until).await?;
+        let inner = Arc::new(Inner {
+            store: parts.store,
+            model: parts.model,
+            team: parts.team,
+            limits: parts.limits,
+            prompt: parts.prompt,
+            policy: parts.policy,
+            default_model: parts.default_model,
+            metrics: parts.metrics,
+            live: parts.live,
+            server_id: parts.server_id,
+            down_ms: parts.down_ms,
+            registry: Registry::default(),
+            stopping: CancellationToken::new(),
+        });
+        let tasks = TaskTracker::new();
+        tasks.spawn(timers::deadlines(Arc::clone(&inner)));
+        tasks.spawn(timers::lease(Arc::clone(&inner)));
+        Ok(Self { inner, tasks })
+    }
+
+    /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be resumed.
+    pub async fn stop(&self, grace: Duration) {
+        self.inner.registry.stop();
+        self.inner.stopping.cancel();
+        self.tasks.close();
+        let quiet = async {
+            self.tasks.wait().await;
+            while self.inner.registry.owners() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(grace, quiet).await.is_err() {
+            let left = self.inner.registry.owners();
+            tracing::warn!(left, "turns are still running; they go on at the next start");
+        }
+        // The row stays, so that the next run knows since when nobody was there.
+        if let Err(error) = self.inner.store.renew_lease(&self.inner.server_id, now()).await {
+            tracing::warn!(%error, "the server's lease could not be ended");
+        }
+        self.inner.store.close().await;
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub fn team(&self) -> &Team {
+        &self.inner.team
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
+    }
+
+    pub fn model(&self) -> ModelDescription {
+        self.inner.model.describe()
+    }
+
+    pub async fn user_message(&self, id: &SessionId, message: UserMessage) -> Result<Reader, RuntimeError> {
+        self.submit(id, Outside::UserMessage(message)).await
+    }
+
+    pub async fn switch_agent(&self, id: &SessionId, agent: AgentName) -> Result<Reader, RuntimeError> {
+        self.submit(id, Outside::SwitchAgent(agent)).await
+    }
+
+    pub async fn tool_result(&self, id: &SessionId, call_id: CallId, result: Value) -> Result<Reader, RuntimeError> {
+        self.submit(id, Outside::ToolResult { call_id, result }).await
+    }
+
+    pub async fn decide(
+        &self,
+        id: &SessionId,
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    ) -> Result<Reader, RuntimeError> {
+        let name = match &decision {
+            Decision::Approve { .. } => "approve",
+            Decision::Edit { .. } => "edit",
+            Decision::Reject { .. } => "reject",
+        };
+        let reader = self.submit(id, Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        Metrics::count(&self.inner.metrics.approvals, name);
+        Ok(reader)
+    }
+
+    /// Ends the current turn. The flag says whether there was one.
+    pub async fn cancel(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+        let taken = self.input(id, Outside::Cancel { drop_queue }).await?;
+        Ok((taken.view, taken.answer != Answer::Nothing))
+    }
+
+    pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
+        Ok(self.input(id, Outside::Reset).await?.view)
+    }
+
+    pub async fn create(&self, id: &SessionId, system_prompt: Option<String>) -> Result<SessionView, RuntimeError> {
+        self.ask(id, |reply| Mail::Create { system_prompt, reply }).await
+    }
+
+    pub async fn delete(&self, id: &SessionId, hard: bool) -> Result<(), RuntimeError> {
+        self.ask(id, |reply| Mail::Delete { hard, reply }).await
+    }
+
+    /// Brings a soft-deleted session back.
+    pub async fn restore(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
+        let row = self.inner.store.session(Realm::Runtime, id).await?.ok_or(RuntimeError::SessionNotFound)?;
+        self.inner.store.restore(row.key).await.map_err(|error| match error {
+            StoreError::NotFound => RuntimeError::SessionNotFound,
+            other => other.into(),
+        })?;
+        let session: Session = serde_json::from_str(&row.state)
+            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+        Ok(SessionView::of(&session))
+    }
+
+    /// A session that exists and is not deleted.
+    pub async fn session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
+        let row = self.inner.store.session(Realm::Runtime, id).await?;
+        row.filter(|row| row.deleted_at.is_none()).ok_or(RuntimeError::SessionNotFound)
+    }
+
+    /// The same, after what an earlier server left behind has been recovered.
+    pub async fn recovered_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
+        let row = self.session(id).await?;
+        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
+        if mine || row.schedule == Default::default() {
+            return Ok(row);
+        }
+        self.ask(id, |reply| Mail::Touch { reply: Some(reply) }).await?;
+        self.session(id).await
+    }
+
+    /// The session's events after a number.
+    pub async fn events(&self, id: &SessionId, after: u64, follow: bool) -> Result<Reader, RuntimeError> {
+        let row = self.session(id).await?;
+        let name = name(id);
+        let feed = self.inner.registry.feed(&name);
+        let open = OpenStream::new(&self.inner.metrics);
+        Ok(Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open))
+    }
+
+    async fn submit(&self, id: &SessionId, input: Outside) -> Result<Reader, RuntimeError> {
+        // Taken before the input, so that the owner publishes into the same feed.
+        let feed = self.inner.registry.feed(&name(id));
+        let taken = self.input(id, input).await?;
+        let (scope, after) = match taken.answer {
+            Answer::Span(span) => (Scope::Turn(span), span.after_seq),
+            Answer::Now(status) => (Scope::Status(status), 0),
+            Answer::Nothing => (Scope::Status(TurnStatus::Completed), 0),
+        };
+        let open = OpenStream::new(&self.inner.metrics);
+        Ok(Reader::new(self.inner.store.clone(), feed, taken.key, scope, after, open))
+    }
+
+    async fn input(&self, id: &SessionId, input: Outside) -> Result<Taken, RuntimeError> {
+        self.ask(id, |reply| Mail::Input { input, reply }).await
+    }
+
+    async fn ask<T>(&self, id: &SessionId, mail: impl FnOnce(Reply<T>) -> Mail) -> Result<T, RuntimeError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.registry.send(&self.inner, &name(id), mail(reply))?;
+        // The owner answers everything it takes; it is gone only when the server stops or after a bug.
+        answer.await.unwrap_or(Err(RuntimeError::Stopping))
+    }
+}
+
+impl Inner {
+    pub fn count_input(&self, taken: &Result<Taken, RuntimeError>) {
+        let outcome = match taken {
+            Ok(_) => "taken",
+            Err(RuntimeError::Refused(refusal)) => refusal.code.as_str(),
+            Err(RuntimeError::SessionNotFound) => "SESSION_NOT_FOUND",
+            Err(_) => "error",
+        };
+        Metrics::count(&self.metrics.inputs, outcome);
+    }
+}
+
+impl SessionView {
+    pub(crate) fn of(session: &Session) -> Self {
+        Self {
+            current_agent: session.current_agent().clone(),
+            turn: session.suspended(),
+            running: session.is_running(),
+            queued: session.queued() as u64,
+        }
+    }
+}
+
+fn name(id: &SessionId) -> Name {
+    Name { realm: Realm::Runtime, id: id.clone() }
+}

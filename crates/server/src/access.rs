@@ -1,0 +1,124 @@
+//! Who may ask: the Host and Origin of a request, then its key.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use codelab_llm::Secret;
+use codelab_protocol::ErrorCode;
+use subtle::ConstantTimeEq;
+
+use crate::app::App;
+use crate::config::Settings;
+use crate::error::{ApiError, bad_internal_key};
+
+/// Paths that need no access; everything else, known or not, does.
+const PUBLIC: [&str; 4] = ["/health", "/", "/openapi.json", "/assets/status.css"];
+
+/// The names this server answers to.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Names {
+    pub fn new(settings: &Settings) -> Self {
+        let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+        let ip = settings.addr.ip();
+        if !ip.is_unspecified() {
+            hosts.push(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
+        }
+        hosts.extend(settings.http.allowed_hosts.iter().map(|host| host.to_lowercase()));
+        let mut origins: Vec<String> =
+            settings.http.allowed_origins.iter().map(|o| o.trim_end_matches('/').to_lowercase()).collect();
+        if let Some(url) = settings.http.public_url.as_ref().and_then(|url| url.parse::<Uri>().ok()) {
+            if let (Some(scheme), Some(authority)) = (url.scheme_str(), url.authority()) {
+                origins.push(format!("{scheme}://{authority}").to_lowercase());
+            }
+            hosts.extend(url.authority().map(|authority| host_of(authority.as_str()).to_lowercase()));
+        }
+        Self { hosts, origins }
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        let (name, whole) = (host_of(host).to_lowercase(), host.to_lowercase());
+        self.hosts.iter().any(|known| *known == name || *known == whole)
+    }
+
+    /// Same origin as the host that was asked, or a configured one.
+    fn knows_origin(&self, origin: &str, host: &str) -> bool {
+        let origin = origin.to_lowercase();
+        let own = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
+        own("http://") || own("https://") || self.origins.contains(&origin)
+    }
+}
+
+/// Refuses foreign names before anything else happens (DNS rebinding, cross-site requests).
+pub(crate) async fn check_names(State(app): State<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path != "/health" {
+        let headers = request.headers();
+        let host = host_header(headers, request.uri());
+        let Some(host) = host.filter(|host| app.names.knows_host(host)) else {
+            return forbidden("This host name is not allowed");
+        };
+        let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
+        let foreign =
+            origins.iter().any(|origin| !origin.to_str().is_ok_and(|origin| app.names.knows_origin(origin, host)));
+        if foreign && !PUBLIC.contains(&path) {
+            return forbidden("This origin is not allowed");
+        }
+    }
+    next.run(request).await
+}
+
+/// Lets a request with the internal key pass.
+pub(crate) async fn internal_key(State(app): State<App>, request: Request, next: Next) -> Response {
+    if has_internal_key(request.headers(), &app.internal_api_key) {
+        return next.run(request).await;
+    }
+    bad_internal_key()
+}
+
+/// The internal key, also as a bearer token: what Prometheus can send.
+pub(crate) async fn internal_key_or_bearer(State(app): State<App>, request: Request, next: Next) -> Response {
+    let key = &app.internal_api_key;
+    let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
+    if has_internal_key(request.headers(), key) || bearer.is_some_and(|given| same(given.as_bytes(), key)) {
+        return next.run(request).await;
+    }
+    bad_internal_key()
+}
+
+fn has_internal_key(headers: &HeaderMap, key: &Secret) -> bool {
+    headers.get("x-internal-auth").is_some_and(|given| same(given.as_bytes(), key))
+}
+
+/// Takes the same time wherever the first difference is.
+fn same(given: &[u8], key: &Secret) -> bool {
+    given.ct_eq(key.expose().as_bytes()).into()
+}
+
+fn host_header<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        (None, None) => uri.authority().map(|authority| authority.as_str()),
+        // Two Host headers: nobody honest sends them.
+        _ => None,
+    }
+}
+
+/// A host without its port.
+fn host_of(authority: &str) -> &str {
+    if authority.starts_with('[') {
+        return authority.find(']').and_then(|end| authority.get(..=end)).unwrap_or(authority);
+    }
+    authority.split(':').next().unwrap_or(authority)
+}
+
+fn forbidden(message: &str) -> Response {
+    ApiError::new(ErrorCode::Forbidden, message).into_response()
+}

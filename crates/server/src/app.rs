@@ -1,0 +1,105 @@
+//! The routes and what stands before them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use codelab_llm::Secret;
+use codelab_protocol::ErrorCode;
+use codelab_runtime::Runtime;
+use tower::ServiceExt as _;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::access::{Names, check_names, internal_key, internal_key_or_bearer};
+use crate::error::{ApiError, internal_error};
+use crate::routes;
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub runtime: Runtime,
+    pub names: Arc<Names>,
+    pub internal_api_key: Secret,
+    pub body_bytes: usize,
+}
+
+/// The whole HTTP side as one service; every route with and without a trailing slash.
+pub(crate) fn router(app: App) -> Router {
+    let (internal, _) = routes::internal().split_for_parts();
+    let (metrics, _) = routes::metrics().split_for_parts();
+    let (public, _) = routes::public().split_for_parts();
+    let internal = internal.route_layer(middleware::from_fn_with_state(app.clone(), internal_key));
+    let metrics = metrics.route_layer(middleware::from_fn_with_state(app.clone(), internal_key_or_bearer));
+    let inner = Router::new()
+        .merge(internal)
+        .merge(metrics)
+        .merge(public)
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(CatchPanicLayer::custom(|panic| {
+            tracing::error!(panic = panic_text(&panic), "a request handler panicked");
+            internal_error()
+        }))
+        .layer(middleware::from_fn_with_state(app.clone(), check_names))
+        .layer(middleware::from_fn_with_state(app.clone(), observe))
+        .with_state(app);
+    // Rewriting must come before routing, so the router is a service inside another one.
+    Router::new().fallback(move |request: Request| inner.clone().oneshot(without_trailing_slash(request)))
+}
+
+fn without_trailing_slash(mut request: Request) -> Request {
+    let path = request.uri().path();
+    if path.len() < 2 || !path.ends_with('/') {
+        return request;
+    }
+    let trimmed = match path.trim_end_matches('/') {
+        "" => "/",
+        trimmed => trimmed,
+    };
+    let path_and_query = match request.uri().query() {
+        Some(query) => format!("{trimmed}?{query}"),
+        None => trimmed.to_owned(),
+    };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = path_and_query.parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    let started = std::time::Instant::now();
+    let mut response = next.run(request).await;
+    let status = response.status();
+    tracing::debug!(%method, route, status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request");
+    app.runtime.metrics().count_request(&route, status.as_u16());
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn unknown_route() -> ApiError {
+    ApiError::new(ErrorCode::NotFound, "There is nothing at this address")
+}
+
+async fn wrong_method() -> Response {
+    let mut response = ApiError::new(ErrorCode::NotFound, "This address does not take this method").into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown")
+}

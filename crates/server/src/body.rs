@@ -1,0 +1,90 @@
+//! Requests become proven types here, or clear errors.
+
+use std::time::Duration;
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use codelab_protocol::{ErrorCode, SessionId};
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A JSON body within the limit.
+pub(crate) struct JsonBody<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            return Err(ApiError::invalid("The content type must be application/json"));
+        }
+        let limit = app.body_bytes;
+        let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
+        let bytes = match read {
+            Err(_) => return Err(ApiError::invalid("The body did not arrive in time")),
+            Ok(Err(error)) if is_length_limit(&error) => {
+                let message = format!("The body is larger than {limit} bytes");
+                return Err(ApiError::new(ErrorCode::PayloadTooLarge, message).with("limit_bytes", limit));
+            }
+            Ok(Err(_)) => return Err(ApiError::invalid("The body could not be read")),
+            Ok(Ok(bytes)) => bytes,
+        };
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| refused(&error))
+    }
+}
+
+fn refused(error: &serde_json::Error) -> ApiError {
+    let text = error.to_string();
+    let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    match missing {
+        Some(field) => ApiError::missing(field),
+        None => ApiError::invalid(format!("The body is not valid: {text}")),
+    }
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// The session a path names. A text that cannot be a session id names none.
+pub(crate) struct SessionPath(pub SessionId);
+
+impl FromRequestParts<App> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let not_found = || ApiError::new(ErrorCode::SessionNotFound, "Session not found");
+        let Path(text) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| not_found())?;
+        SessionId::parse(&text).map(Self).map_err(|_| not_found())
+    }
+}
+
+/// Query parameters.
+pub(crate) struct Params<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Query(params) = Query::<T>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| ApiError::invalid(format!("The query is not valid: {}", error.body_text())))?;
+        Ok(Self(params))
+    }
+}

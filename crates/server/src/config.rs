@@ -1,0 +1,302 @@
+//! Settings: `codelab.toml`, then the environment, then flags. A wrong one stops the start and is named.
+
+mod sources;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use codelab_engine::{Limits, Mode, MultipleToolCalls, PromptLimits};
+use codelab_llm::{Price, PriceTable, Secret};
+use codelab_store::DatabaseUrl;
+use serde::Deserialize;
+
+pub use sources::Flags;
+
+/// Why the server cannot start with these settings: one line that names the setting.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting}: {why}")]
+pub struct ConfigError {
+    pub setting: String,
+    pub why: String,
+}
+
+/// Everything that can be set, checked.
+#[derive(Debug)]
+pub struct Settings {
+    pub addr: SocketAddr,
+    pub data_dir: PathBuf,
+    pub database: DatabaseUrl,
+    pub mode: Mode,
+    pub limits: Limits,
+    pub prompt: PromptLimits,
+    pub body_bytes: usize,
+    pub llm: LlmSettings,
+    pub http: HttpSettings,
+    pub internal_api_key: Option<Secret>,
+    pub jwt_secret: Option<Secret>,
+}
+
+#[derive(Debug)]
+pub struct LlmSettings {
+    /// A model is configured exactly when this is set.
+    pub proxy_url: Option<String>,
+    pub model: Option<String>,
+    pub model_override: Option<String>,
+    pub api_key: Option<Secret>,
+    pub send_internal_key: bool,
+    pub model_map: BTreeMap<String, String>,
+    pub prices: PriceTable,
+    pub timeout_seconds: u64,
+    pub idle_timeout_seconds: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct HttpSettings {
+    pub public_url: Option<String>,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
+}
+
+/// The model of agents that name none.
+pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
+
+impl Settings {
+    /// Reads the file, the environment and the flags, later ones winning.
+    pub fn load(flags: Flags, environment: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let environment: BTreeMap<String, String> = environment.collect();
+        let data_dir = sources::data_dir(&flags, &environment)?;
+        let table = sources::merged(&flags, &environment, &data_dir)?;
+        let file: File = serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+            let setting = match error.path().to_string() {
+                path if path == "." => "settings".to_owned(),
+                path => path,
+            };
+            ConfigError { setting, why: error.into_inner().to_string().trim().to_owned() }
+        })?;
+        file.checked(data_dir, &environment)
+    }
+
+    /// Whether other machines can reach the server.
+    pub fn is_exposed(&self) -> bool {
+        !self.addr.ip().is_loopback()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    addr: String,
+    locale: Locale,
+    multi_agent_mode: bool,
+    multiple_tool_calls: Multiple,
+    database: Database,
+    limits: LimitsTable,
+    context: ContextTable,
+    llm: LlmTable,
+    model_map: BTreeMap<String, String>,
+    prices: BTreeMap<String, PriceRow>,
+    server: ServerTable,
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Locale {
+    #[default]
+    En,
+    Ru,
+    Uk,
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Multiple {
+    #[default]
+    Reject,
+    Sequence,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Database {
+    url: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LimitsTable {
+    approval_timeout_seconds: u64,
+    tool_result_timeout_seconds: u64,
+    model_timeout_seconds: u64,
+    model_idle_timeout_seconds: u64,
+    queue_length: usize,
+    body_bytes: usize,
+    steps: u32,
+    switches: u32,
+    repeats: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ContextTable {
+    messages: usize,
+    tokens: usize,
+    tool_result_bytes: usize,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct LlmTable {
+    proxy_url: Option<String>,
+    model: Option<String>,
+    model_override: Option<String>,
+    api_key: Option<String>,
+    send_internal_key: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceRow {
+    input_per_million_usd: f64,
+    output_per_million_usd: f64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct ServerTable {
+    public_url: Option<String>,
+    allowed_hosts: Vec<String>,
+    allowed_origins: Vec<String>,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            addr: "127.0.0.1:8080".to_owned(),
+            locale: Locale::default(),
+            multi_agent_mode: true,
+            multiple_tool_calls: Multiple::default(),
+            database: Database::default(),
+            limits: LimitsTable::default(),
+            context: ContextTable::default(),
+            llm: LlmTable::default(),
+            model_map: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            server: ServerTable::default(),
+        }
+    }
+}
+
+impl Default for LimitsTable {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            approval_timeout_seconds: limits.approval_timeout_seconds,
+            tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+            model_timeout_seconds: 360,
+            model_idle_timeout_seconds: 60,
+            queue_length: limits.queue_length,
+            body_bytes: 8_388_608,
+            steps: limits.steps,
+            switches: limits.switches,
+            repeats: limits.repeats,
+        }
+    }
+}
+
+impl Default for ContextTable {
+    fn default() -> Self {
+        let PromptLimits { messages, tokens, tool_result_bytes } = PromptLimits::default();
+        Self { messages, tokens, tool_result_bytes }
+    }
+}
+
+impl File {
+    fn checked(self, data_dir: PathBuf, environment: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
+        let limits = &self.limits;
+        let positive = |setting: &str, value: u64| match value {
+            0 => Err(wrong(setting, "must be more than 0")),
+            _ => Ok(()),
+        };
+        positive("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds)?;
+        positive("limits.model_timeout_seconds", limits.model_timeout_seconds)?;
+        positive("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds)?;
+        positive("limits.steps", limits.steps.into())?;
+        positive("limits.repeats", limits.repeats.into())?;
+        positive("limits.body_bytes", limits.body_bytes as u64)?;
+        positive("context.tool_result_bytes", self.context.tool_result_bytes as u64)?;
+        let addr = parse_addr(&self.addr)?;
+        let database = match &self.database.url {
+            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong("database.url", &error.to_string()))?,
+            None => DatabaseUrl::SqliteFile(data_dir.join("codelab.db")),
+        };
+        let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
+        Ok(Settings {
+            addr,
+            database,
+            mode: if self.multi_agent_mode { Mode::Multi } else { Mode::Single },
+            limits: Limits {
+                steps: limits.steps,
+                switches: limits.switches,
+                repeats: limits.repeats,
+                queue_length: limits.queue_length,
+                approval_timeout_seconds: limits.approval_timeout_seconds,
+                tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+                multiple_tool_calls: match self.multiple_tool_calls {
+                    Multiple::Reject => MultipleToolCalls::Reject,
+                    Multiple::Sequence => MultipleToolCalls::Sequence,
+                },
+            },
+            prompt: PromptLimits {
+                messages: self.context.messages,
+                tokens: self.context.tokens,
+                tool_result_bytes: self.context.tool_result_bytes,
+            },
+            body_bytes: limits.body_bytes,
+            llm: LlmSettings {
+                proxy_url: self.llm.proxy_url.filter(|url| !url.is_empty()),
+                model: self.llm.model.filter(|model| !model.is_empty()),
+                model_override: self.llm.model_override.filter(|model| !model.is_empty()),
+                api_key: self.llm.api_key.filter(|key| !key.is_empty()).map(Secret::new),
+                send_internal_key: self.llm.send_internal_key,
+                model_map: self.model_map,
+                prices: price_table(self.prices)?,
+                timeout_seconds: limits.model_timeout_seconds,
+                idle_timeout_seconds: limits.model_idle_timeout_seconds,
+            },
+            http: HttpSettings {
+                public_url: self.server.public_url,
+                allowed_hosts: self.server.allowed_hosts,
+                allowed_origins: self.server.allowed_origins,
+            },
+            internal_api_key: secret("INTERNAL_API_KEY"),
+            jwt_secret: secret("JWT_SECRET"),
+            data_dir,
+        })
+    }
+}
+
+fn price_table(rows: BTreeMap<String, PriceRow>) -> Result<PriceTable, ConfigError> {
+    let mut prices = Vec::new();
+    for (model, row) in rows {
+        let price = Price::per_million(row.input_per_million_usd, row.output_per_million_usd)
+            .ok_or_else(|| wrong(&format!("prices.{model}"), "prices must be numbers from 0 up"))?;
+        prices.push((model, price));
+    }
+    Ok(PriceTable::with_configured(prices))
+}
+
+/// `IP:port`, with `localhost` for the loopback address.
+fn parse_addr(text: &str) -> Result<SocketAddr, ConfigError> {
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
+    }
+    text.parse().map_err(|_| wrong("addr", "must be an IP address and a port, such as 127.0.0.1:8080"))
+}
+
+pub(crate) fn wrong(setting: &str, why: &str) -> ConfigError {
+    ConfigError { setting: setting.to_owned(), why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Settings as an operator gives them.
+
+use super::*;
+
+fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("codelab.toml"), file).unwrap();
+    let flags = Flags { data_dir: Some(folder.path().to_owned()), ..Flags::default() };
+    Settings::load(flags, environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())))
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let file = "multi_agent_mode = true\n[limits]\nsteps = 7\nqueue_length = 3\n";
+    let settings = load(
+        file,
+        &[
+            ("CODELAB_LIMITS__STEPS", "9"),
+            ("MULTI_AGENT_MODE", "false"),
+            ("OPENAI_API_KEY", "second"),
+            ("LLM_API_KEY", "first"),
+            ("CODELAB_SERVER__ALLOWED_HOSTS", "[\"codelab.example\"]"),
+            ("CODELAB_TOKEN", "not a setting"),
+            ("CODELAB_ADDR", "localhost:9000"),
+        ],
+    )
+    .unwrap();
+    assert_eq!((settings.limits.steps, settings.limits.queue_length), (9, 3));
+    assert_eq!(settings.mode, Mode::Single);
+    assert_eq!(settings.llm.api_key.unwrap().expose(), "first");
+    assert_eq!(settings.http.allowed_hosts, ["codelab.example"]);
+    assert_eq!(settings.addr.to_string(), "127.0.0.1:9000");
+}
+
+#[test]
+fn a_wrong_setting_is_named_in_one_line() {
+    let cases: &[(&str, &[(&str, &str)], &str)] = &[
+        ("[limits]\nsteps = \"many\"\n", &[], "limits.steps"),
+        ("[limits]\nstep = 1\n", &[], "limits.step"),
+        ("[limits\n", &[], "line 1"),
+        ("", &[("CODELAB_LIMITS__STEPS", "0")], "limits.steps: must be more than 0"),
+        ("", &[("CODELAB_NO__SUCH", "1")], "no"),
+        ("", &[("CODELAB_ADDR", "nowhere")], "addr"),
+        ("", &[("DATABASE_URL", "mysql://x")], "database.url"),
+        ("", &[("MULTI_AGENT_MODE", "perhaps")], "multi_agent_mode"),
+        ("locale = \"xx\"", &[], "locale"),
+        ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
+    ];
+    for (file, environment, part) in cases {
+        let error = load(file, environment).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(part), "{file:?} {environment:?} gave {error:?}");
+        assert!(!error.contains('\n'), "{error:?}");
+    }
+}
+
+#[test]
+fn secrets_are_not_shown_by_debug() {
+    let settings =
+        load("", &[("INTERNAL_API_KEY", "canary-1"), ("JWT_SECRET", "canary-2"), ("LLM_API_KEY", "canary-3")]);
+    assert!(!format!("{settings:?}").contains("canary"));
+}

@@ -1,0 +1,106 @@
+//! Every error answer, in one place.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use codelab_engine::Refusal;
+use codelab_protocol::{ErrorBody, ErrorCode};
+use codelab_runtime::RuntimeError;
+use codelab_store::StoreError;
+use serde_json::{Map, Value};
+
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: ErrorCode,
+    message: String,
+    details: Map<String, Value>,
+    retry_after_seconds: Option<u32>,
+}
+
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let retry_after_seconds = busy.then_some(1);
+        Self { status, code, message: message.into(), details: Map::new(), retry_after_seconds }
+    }
+
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    pub fn missing(field: &str) -> Self {
+        Self::new(ErrorCode::MissingRequiredField, format!("Missing required field: {field}")).with("field", field)
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::ValidationError, message)
+    }
+
+    fn at(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self { details: refusal.details, ..Self::new(refusal.code, refusal.message) }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            StoreError::DiskFull => {
+                return Self::new(ErrorCode::DbWriteError, "The disk is full; nothing was changed")
+                    .at(StatusCode::INSUFFICIENT_STORAGE);
+            }
+            StoreError::Unavailable(_) => ErrorCode::DbConnectionError,
+            StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => ErrorCode::DbWriteError,
+            _ => ErrorCode::DbReadError,
+        };
+        tracing::error!(%error, "the database refused");
+        Self::new(code, "The database could not do this; try again")
+    }
+}
+
+impl From<RuntimeError> for ApiError {
+    fn from(error: RuntimeError) -> Self {
+        let message = error.to_string();
+        match error {
+            RuntimeError::Refused(refusal) => refusal.into(),
+            RuntimeError::SessionNotFound => Self::new(ErrorCode::SessionNotFound, message),
+            RuntimeError::SessionExists => Self::new(ErrorCode::SessionCreationFailed, message),
+            RuntimeError::Busy => Self::new(ErrorCode::RateLimited, message),
+            RuntimeError::Elsewhere | RuntimeError::Stopping => Self::new(ErrorCode::AgentUnavailable, message),
+            RuntimeError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody { detail: self.message, error_code: Some(self.code), details: self.details };
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// The answer to a missing or wrong internal key.
+pub(crate) fn bad_internal_key() -> Response {
+    let body = serde_json::json!({ "detail": "Invalid or missing internal API key" });
+    (StatusCode::UNAUTHORIZED, Json(body)).into_response()
+}
+
+/// The answer when a handler panicked; the panic itself is in the log only.
+pub(crate) fn internal_error() -> Response {
+    let body = serde_json::json!({ "detail": "Internal error", "details": {} });
+    (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+}

@@ -1,0 +1,92 @@
+//! Accepts connections and keeps each within its bounds.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
+use tower::ServiceExt as _;
+
+const MAX_CONNECTIONS: usize = 20_000;
+const MAX_HEADERS: usize = 128;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// A reader that takes nothing for this long is cut; it can resume.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// After a failed accept (no file descriptors, usually).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long open connections may take to finish when the server stops.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Serves until `stop` is done, then lets open requests finish.
+pub(crate) async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    tokio::pin!(stop);
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = &mut stop => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection = graceful.watch(connection(stream, router.clone()));
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::trace!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(GOODBYE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not end in time");
+    }
+}
+
+type Io = TokioIo<std::pin::Pin<Box<TimeoutStream<TcpStream>>>>;
+
+fn connection(
+    stream: TcpStream,
+    router: Router,
+) -> http1::Connection<
+    Io,
+    impl hyper::service::Service<
+        hyper::Request<Incoming>,
+        Response = axum::response::Response,
+        Error = Infallible,
+        Future: Send,
+    >,
+> {
+    // Tokens are small and should not wait for each other.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_TIMEOUT));
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let request: Request = request.map(Body::new);
+        router.clone().oneshot(request)
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(Box::pin(stream)), service)
+}

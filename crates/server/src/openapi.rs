@@ -1,0 +1,31 @@
+//! The OpenAPI 3.1 document, generated from the types and routes themselves.
+
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
+
+use crate::routes;
+
+pub(crate) fn document() -> OpenApi {
+    let mut components = Components::new();
+    let header = ApiKey::Header(ApiKeyValue::new("X-Internal-Auth"));
+    components.add_security_scheme("internal_key", SecurityScheme::ApiKey(header));
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("internal_bearer", SecurityScheme::Http(bearer));
+    let mut info = Info::new("CodeLab", env!("CARGO_PKG_VERSION"));
+    info.description = Some("A self-hosted runtime where a team of AI agents works on a user's code.".to_owned());
+    let mut license = License::new("Apache-2.0");
+    license.identifier = Some("Apache-2.0".to_owned());
+    info.license = Some(license);
+    let mut document = OpenApiBuilder::new().info(info).components(Some(components)).build();
+    for routes in [routes::public(), routes::internal(), routes::metrics()] {
+        document.merge(routes.into_openapi());
+    }
+    document
+}
+
+/// The document as it is served and kept in the repository.
+pub fn openapi_json() -> String {
+    let mut text = document().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,80 @@
+//! The routes, one file per resource. A route is registered and documented in the same place.
+
+mod agent;
+mod agents;
+mod health;
+mod page;
+mod session_parts;
+mod sessions;
+
+use codelab_protocol::ErrorBody;
+use utoipa::IntoResponses;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+
+/// With the internal key.
+pub(crate) fn internal() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(agent::stream))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::current))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::delete))
+        .routes(routes!(sessions::reset))
+        .routes(routes!(sessions::cancel))
+        .routes(routes!(sessions::restore))
+        .routes(routes!(session_parts::history))
+        .routes(routes!(session_parts::pending_approvals))
+        .routes(routes!(session_parts::agent_history))
+        .routes(routes!(session_parts::audit))
+        .routes(routes!(session_parts::events))
+}
+
+/// With the internal key, in a header or as a bearer token.
+pub(crate) fn metrics() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(health::metrics))
+}
+
+/// For everybody.
+pub(crate) fn public() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(health::health))
+        .routes(routes!(page::openapi))
+        .routes(routes!(page::status))
+        .route("/assets/status.css", axum::routing::get(page::style))
+}
+
+/// Answers that every route with access can give.
+#[derive(IntoResponses)]
+#[allow(dead_code)]
+pub(crate) enum Refused {
+    /// Missing or wrong key.
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// Foreign host name or origin.
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// Too many requests at once; see `Retry-After`.
+    #[response(status = 429)]
+    TooMany(ErrorBody),
+    /// The server stops, or a part it needs is unavailable; see `Retry-After`.
+    #[response(status = 503)]
+    Unavailable(ErrorBody),
+    /// The disk is full; nothing was changed.
+    #[response(status = 507)]
+    DiskFull(ErrorBody),
+}
+
+/// Answers of routes that take a body or query.
+#[derive(IntoResponses)]
+#[allow(dead_code)]
+pub(crate) enum Invalid {
+    /// Larger than the limit.
+    #[response(status = 413)]
+    TooLarge(ErrorBody),
+    /// Malformed, or a field is missing or wrong.
+    #[response(status = 422)]
+    Unprocessable(ErrorBody),
+}

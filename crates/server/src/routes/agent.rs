@@ -1,0 +1,115 @@
+//! `POST /agent/message/stream`: messages, results, switches and decisions, answered by the events they cause.
+
+use axum::extract::State;
+use axum::response::Response;
+use codelab_engine::{Decision, UserMessage};
+use codelab_protocol::{
+    AgentName, AgentStreamRequest, CallId, Chunk, Digest, ErrorBody, ErrorCode, HitlDecision, MessageType,
+};
+use codelab_runtime::Reader;
+use serde_json::Value;
+
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::error::{ApiError, ApiResult};
+use crate::sse;
+
+/// Send something to a session and stream what follows
+///
+/// The stream ends with `event: done` when the turn ends or suspends. A client that disconnects does not stop the turn:
+/// it can read on with `GET /sessions/{session_id}/events`.
+#[utoipa::path(
+    post,
+    path = "/agent/message/stream",
+    tag = "agent",
+    security(("internal_key" = [])),
+    request_body = AgentStreamRequest,
+    responses(
+        (status = 200, description = "Server-sent events, each one a chunk", body = Chunk, content_type = "text/event-stream"),
+        (status = 404, description = "Unknown session, agent, tool call or approval", body = ErrorBody),
+        (status = 409, description = "Decided, answered or cancelled already, or not approved yet", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn stream(
+    State(app): State<App>,
+    JsonBody(request): JsonBody<AgentStreamRequest>,
+) -> ApiResult<Response> {
+    let kind = match request.message_type.as_deref() {
+        None => MessageType::UserMessage,
+        Some(text) => MessageType::parse(text).ok_or_else(|| {
+            ApiError::new(ErrorCode::InvalidMessageType, format!("Unknown message_type: {}", cut(text)))
+        })?,
+    };
+    let reader = match kind {
+        MessageType::UserMessage => user_message(&app, request).await?,
+        MessageType::ToolResult => tool_result(&app, request).await?,
+        MessageType::SwitchAgent => switch_agent(&app, request).await?,
+        MessageType::HitlDecision => hitl_decision(&app, request).await?,
+    };
+    Ok(sse::response(reader))
+}
+
+async fn user_message(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
+    let text = request.message.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("message"))?;
+    let agent = request.agent_type.as_deref().map(agent_name).transpose()?;
+    let caller = request.context.unwrap_or_default();
+    let message = UserMessage { text, agent, client_message_id: request.client_message_id, caller };
+    Ok(app.runtime.user_message(&request.session_id, message).await?)
+}
+
+async fn tool_result(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
+    let call_id = call_id(request.tool_call_id)?;
+    let result = request.tool_result.ok_or_else(|| ApiError::missing("tool_result"))?;
+    Ok(app.runtime.tool_result(&request.session_id, call_id, result).await?)
+}
+
+async fn switch_agent(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
+    let agent = request.agent_type.as_deref().ok_or_else(|| ApiError::missing("agent_type"))?;
+    Ok(app.runtime.switch_agent(&request.session_id, agent_name(agent)?).await?)
+}
+
+async fn hitl_decision(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
+    let call_id = call_id(request.tool_call_id)?;
+    let given = request.hitl_decision.ok_or_else(|| ApiError::missing("hitl_decision"))?;
+    let digest = given.digest.as_deref().map(Digest::from_wire);
+    let decision = decision(given)?;
+    let user = request.context.and_then(|context| context.user_id);
+    let decided_by = user.map_or_else(|| "internal".to_owned(), |user| user.to_string());
+    Ok(app.runtime.decide(&request.session_id, call_id, decision, digest, decided_by).await?)
+}
+
+fn decision(given: HitlDecision) -> ApiResult<Decision> {
+    let text = given.decision.ok_or_else(|| ApiError::missing("decision"))?;
+    match text.to_ascii_uppercase().as_str() {
+        "APPROVE" => Ok(Decision::Approve { remember: given.remember.unwrap_or(false) }),
+        "REJECT" => Ok(Decision::Reject { feedback: given.feedback }),
+        "EDIT" => match given.modified_args {
+            Some(Value::Object(arguments)) => Ok(Decision::Edit { arguments }),
+            Some(_) => Err(ApiError::new(ErrorCode::InvalidDecision, "modified_args must be an object")),
+            None => Err(ApiError::missing("modified_args")),
+        },
+        _ => Err(ApiError::new(
+            ErrorCode::InvalidDecision,
+            format!("decision must be APPROVE, EDIT or REJECT, not {}", cut(&text)),
+        )),
+    }
+}
+
+fn call_id(given: Option<CallId>) -> ApiResult<CallId> {
+    given.ok_or_else(|| ApiError::missing("tool_call_id"))
+}
+
+/// A text that cannot be an agent's name names no agent.
+fn agent_name(text: &str) -> ApiResult<AgentName> {
+    AgentName::parse(text.trim()).map_err(|_| {
+        ApiError::new(ErrorCode::AgentNotFound, format!("Agent not found: {}", cut(text))).with("agent", cut(text))
+    })
+}
+
+/// What a caller sent, short enough to be shown back.
+fn cut(text: &str) -> String {
+    text.chars().take(64).collect()
+}

@@ -1,0 +1,54 @@
+//! `/agents`: the team, and who is active in a session.
+
+use axum::Json;
+use axum::extract::State;
+use codelab_protocol::{AgentInfo, AgentList, CurrentAgent, ErrorBody};
+
+use super::Refused;
+use crate::app::App;
+use crate::body::SessionPath;
+use crate::error::{ApiError, ApiResult};
+
+/// The registered agents
+#[utoipa::path(
+    get,
+    path = "/agents",
+    tag = "agents",
+    security(("internal_key" = [])),
+    responses((status = 200, description = "The team", body = AgentList), Refused),
+)]
+pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
+    let agents = app.runtime.team().agents().iter().map(|agent| AgentInfo {
+        agent_type: agent.name.clone(),
+        description: agent.description.clone(),
+        allowed_tools: agent.allowed_tools.clone(),
+        file_restrictions: (!agent.file_restrictions.is_empty())
+            .then(|| agent.file_restrictions.iter().map(|pattern| pattern.as_str().to_owned()).collect()),
+    });
+    Json(AgentList { agents: agents.collect() })
+}
+
+/// The agent that is active in a session
+#[utoipa::path(
+    get,
+    path = "/agents/{session_id}/current",
+    tag = "agents",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The active agent", body = CurrentAgent),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn current(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<CurrentAgent>> {
+    let row = app.runtime.session(&id).await?;
+    let context = app.runtime.store().context(row.key).await?;
+    let context = context.ok_or_else(|| ApiError::from(codelab_runtime::RuntimeError::SessionNotFound))?;
+    Ok(Json(CurrentAgent {
+        session_id: id,
+        current_agent: context.current_agent,
+        switch_count: context.switch_count,
+        last_switch_at: context.last_switch_at,
+    }))
+}

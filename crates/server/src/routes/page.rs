@@ -1,0 +1,87 @@
+//! The status page and the API document, for everybody.
+
+use std::fmt::Write;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{Html, IntoResponse};
+use codelab_protocol::HealthStatus;
+
+use super::health::report;
+use crate::app::App;
+use crate::openapi::openapi_json;
+
+const CONTENT_SECURITY_POLICY: &str =
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The OpenAPI 3.1 document
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "api",
+    security(()),
+    responses((status = 200, description = "This document", body = Object)),
+)]
+pub(super) async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], openapi_json())
+}
+
+/// How the server stands, for a person
+#[utoipa::path(
+    get,
+    path = "/",
+    tag = "api",
+    security(()),
+    responses((status = 200, description = "A status page", body = String, content_type = "text/html")),
+)]
+pub(super) async fn status(State(app): State<App>) -> impl IntoResponse {
+    let health = report(&app).await;
+    let mode = if health.multi_agent_mode { "a team of specialists" } else { "one universal agent" };
+    let mut rows = String::new();
+    for (name, check) in &health.checks {
+        let detail = check.detail.as_deref().unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = write!(rows, "<tr><th>{}</th><td>{}</td><td>{}</td></tr>", name, word(check.status), escaped(detail));
+    }
+    let agents: String = app
+        .runtime
+        .team()
+        .agents()
+        .iter()
+        .map(|agent| format!("<li><b>{}</b> {}</li>", agent.name, escaped(&agent.description)))
+        .collect();
+    let demo = if app.runtime.model().demo {
+        "<p class=\"note\">No model is connected: the built-in offline demonstration answers. Set LLM_PROXY_URL (and \
+         LLM_MODEL, LLM_API_KEY) and start again to connect one.</p>"
+    } else {
+        ""
+    };
+    let page = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>CodeLab</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/assets/status.css\">\
+         </head><body><main><h1>CodeLab</h1><p class=\"lead\">Version {} is <b class=\"{}\">{}</b> and works as {mode}.\
+         </p>{demo}<h2>Parts</h2><table>{rows}</table><h2>Agents</h2><ul>{agents}</ul><h2>Use it</h2>\
+         <p>The API is described in <a href=\"/openapi.json\">/openapi.json</a>. The key for it is the file \
+         <code>secrets/internal_api_key</code> in the data folder, unless INTERNAL_API_KEY was set.</p></main></body></html>",
+        health.version,
+        word(health.status),
+        word(health.status),
+    );
+    ([(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)], Html(page))
+}
+
+pub(super) async fn style() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/status.css"))
+}
+
+fn word(status: HealthStatus) -> &'static str {
+    match status {
+        HealthStatus::Healthy => "healthy",
+        HealthStatus::Degraded => "degraded",
+        HealthStatus::Unhealthy => "unhealthy",
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,160 @@
+//! What a session consists of: history, approvals, switches, audit, events.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use codelab_protocol::{AgentHistory, AuditEntry, AuditList, Chunk, ErrorBody, PendingApprovals, SessionHistory};
+use codelab_store::{AuditRow, MessageRange, Realm, audit_chain};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::{Params, SessionPath};
+use crate::error::{ApiError, ApiResult};
+use crate::sse;
+
+/// The messages of a session
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/history",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "All messages, oldest first", body = SessionHistory),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn history(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionHistory>> {
+    let row = app.runtime.session(&id).await?;
+    let messages = app.runtime.store().messages(row.key, MessageRange::All).await?;
+    let messages = messages.into_iter().map(|stored| stored.message).collect();
+    Ok(Json(SessionHistory { session_id: id, messages }))
+}
+
+/// What waits for a person
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/pending-approvals",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "Open approvals", body = PendingApprovals),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn pending_approvals(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Json<PendingApprovals>> {
+    let row = app.runtime.recovered_session(&id).await?;
+    let approvals = app.runtime.store().approvals(row.key, true).await?;
+    let pending_approvals = approvals.into_iter().map(|approval| approval.info).collect();
+    Ok(Json(PendingApprovals { session_id: id, pending_approvals }))
+}
+
+/// The agent switches of a session
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/agent-history",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "All switches, oldest first", body = AgentHistory),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn agent_history(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Json<AgentHistory>> {
+    let row = app.runtime.session(&id).await?;
+    let switches = app.runtime.store().switches(row.key).await?;
+    Ok(Json(AgentHistory { session_id: id, switches }))
+}
+
+/// The decisions of a session, and whether their chain is whole
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/audit",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "All decisions, oldest first", body = AuditList),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<AuditList>> {
+    let row = app.runtime.session(&id).await?;
+    let rows = app.runtime.store().audit(row.key).await?;
+    let head = app.runtime.store().audit_head(row.key).await?;
+    let verified = audit_chain::verify(Realm::Runtime, &id, &rows, head.as_ref()).is_ok();
+    let audit = rows.into_iter().map(entry).collect();
+    Ok(Json(AuditList { session_id: id, audit, verified }))
+}
+
+fn entry(row: AuditRow) -> AuditEntry {
+    let record = row.record;
+    AuditEntry {
+        call_id: record.call_id,
+        tool_name: record.tool_name,
+        original_args: record.original_args,
+        modified_args: record.modified_args,
+        decision: record.decision,
+        decided_by: record.decided_by,
+        reason: record.reason,
+        timestamp: record.timestamp,
+        hash: row.hash,
+    }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Place {
+    /// Events after this number; `Last-Event-ID` says the same and wins.
+    #[param(minimum = 0)]
+    after: Option<u64>,
+    /// `false`: the stored events, then the end.
+    follow: Option<bool>,
+}
+
+/// The events of a session, from any number on
+#[utoipa::path(
+    get,
+    path = "/sessions/{session_id}/events",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session"), Place),
+    responses(
+        (status = 200, description = "Server-sent events, each one a chunk", body = Chunk, content_type = "text/event-stream"),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Params(place): Params<Place>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let last = match headers.get("last-event-id") {
+        None => None,
+        Some(value) => {
+            let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
+            Some(number.ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))?)
+        }
+    };
+    let after = last.or(place.after).unwrap_or(0);
+    let reader = app.runtime.events(&id, after, place.follow.unwrap_or(true)).await?;
+    Ok(sse::response(reader))
+}

@@ -1,0 +1,191 @@
+//! `/sessions`: list, create, delete, and what can be done to one.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use codelab_protocol::{CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionList};
+use codelab_runtime::SessionView;
+use codelab_store::Realm;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::{JsonBody, Params, SessionPath};
+use crate::error::{ApiError, ApiResult};
+
+const DEFAULT_PAGE: u64 = 100;
+const MAX_PAGE: u64 = 1000;
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// At most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    #[param(minimum = 0)]
+    offset: Option<u64>,
+}
+
+/// The sessions, newest activity first
+#[utoipa::path(
+    get,
+    path = "/sessions",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(Page),
+    responses((status = 200, description = "A page of sessions", body = SessionList), Refused, Invalid),
+)]
+pub(super) async fn list(State(app): State<App>, Params(page): Params<Page>) -> ApiResult<Json<SessionList>> {
+    let limit = page.limit.unwrap_or(DEFAULT_PAGE);
+    if limit == 0 || limit > MAX_PAGE {
+        return Err(ApiError::invalid(format!("limit must be 1 to {MAX_PAGE}")));
+    }
+    let offset = page.offset.unwrap_or(0);
+    if offset > i64::MAX as u64 {
+        return Err(ApiError::invalid("offset is too large"));
+    }
+    let (sessions, total) = app.runtime.store().list_sessions(Realm::Runtime, limit, offset).await?;
+    Ok(Json(SessionList { sessions, total, limit, offset }))
+}
+
+/// Make an empty session
+#[utoipa::path(
+    post,
+    path = "/sessions",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    request_body = CreateSession,
+    responses(
+        (status = 201, description = "Created", body = SessionCreated),
+        (status = 409, description = "Exists already", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    JsonBody(request): JsonBody<CreateSession>,
+) -> ApiResult<(StatusCode, Json<SessionCreated>)> {
+    app.runtime.create(&request.session_id, request.system_prompt).await?;
+    let row = app.runtime.session(&request.session_id).await?;
+    let created =
+        SessionCreated { session_id: request.session_id, created_at: row.created_at, status: "created".to_owned() };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Deletion {
+    /// Purge instead of hiding; cannot be undone.
+    #[serde(default)]
+    hard: bool,
+}
+
+/// Delete a session
+#[utoipa::path(
+    delete,
+    path = "/sessions/{session_id}",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session"), Deletion),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Params(deletion): Params<Deletion>,
+) -> ApiResult<StatusCode> {
+    app.runtime.delete(&id, deletion.hard).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Cancel everything and go back to the orchestrator; the history stays
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/reset",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "Reset", body = SessionAck),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn reset(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionAck>> {
+    let view = app.runtime.reset(&id).await?;
+    Ok(Json(acknowledged(id, "reset", view)))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Cancellation {
+    /// `drop` empties the queue as well; otherwise the next waiting message starts.
+    #[serde(default)]
+    queue: Queue,
+}
+
+#[derive(Deserialize, Default, PartialEq, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Queue {
+    #[default]
+    Keep,
+    Drop,
+}
+
+/// End the current turn with its open calls and approvals
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/cancel",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session"), Cancellation),
+    responses(
+        (status = 200, description = "Cancelled, or idle when there was nothing to cancel", body = SessionAck),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+    Params(cancellation): Params<Cancellation>,
+) -> ApiResult<Json<SessionAck>> {
+    let (view, cancelled) = app.runtime.cancel(&id, cancellation.queue == Queue::Drop).await?;
+    Ok(Json(acknowledged(id, if cancelled { "cancelled" } else { "idle" }, view)))
+}
+
+/// Bring a deleted session back
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/restore",
+    tag = "sessions",
+    security(("internal_key" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "Restored", body = SessionAck),
+        (status = 404, description = "Unknown session, or not deleted", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn restore(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionAck>> {
+    let view = app.runtime.restore(&id).await?;
+    Ok(Json(acknowledged(id, "restored", view)))
+}
+
+fn acknowledged(session_id: SessionId, status: &str, view: SessionView) -> SessionAck {
+    SessionAck {
+        session_id,
+        status: status.to_owned(),
+        current_agent: view.current_agent,
+        turn: view.turn,
+        queued: view.queued,
+    }
+}

@@ -1,0 +1,157 @@
+//! Builds the parts, passes them down, serves, stops.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_engine::Team;
+use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
+use codelab_policy::Policy;
+use codelab_runtime::{LiveLimits, Metrics, Parts, Runtime, random_hex};
+use codelab_store::{Store, StoreError, StoreOptions};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Names;
+use crate::app::{App, router};
+use crate::config::{ConfigError, DEFAULT_MODEL, Settings};
+use crate::listen;
+use crate::secrets::{Secrets, SecretsError};
+
+/// Why the server did not start: one line.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    #[error(transparent)]
+    Model(#[from] codelab_llm::ConfigError),
+    #[error("the built-in team: {0}")]
+    Team(#[from] codelab_engine::AgentError),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("{what}: {error}")]
+    Io { what: String, error: std::io::Error },
+}
+
+/// How long running model calls may take to finish when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A server that listens.
+pub struct Server {
+    pub addr: SocketAddr,
+    /// What answers as the model, and whether it is the demonstration.
+    pub model: String,
+    pub demo: bool,
+    pub secrets: Arc<Secrets>,
+    runtime: Runtime,
+    stop: CancellationToken,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        let io = |what: &str| {
+            let what = what.to_owned();
+            move |error| StartError::Io { what, error }
+        };
+        let secrets = Secrets::load(&settings)?;
+        std::fs::create_dir_all(&settings.data_dir).map_err(io(&settings.data_dir.display().to_string()))?;
+        let model = model(&settings)?;
+        let team = Team::built_in(settings.mode)?;
+        let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
+        let run = Run::begin(&store, &settings.data_dir).await?;
+        let names = Arc::new(Names::new(&settings));
+        // Bound before anything is resumed: a port that is taken must not disturb a session.
+        let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
+        let addr = listener.local_addr().map_err(io("addr"))?;
+        let description = model.describe();
+        let runtime = Runtime::start(Parts {
+            store,
+            model,
+            team,
+            limits: settings.limits,
+            prompt: settings.prompt,
+            policy: Policy::default(),
+            default_model: settings.llm.model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            metrics: Metrics::new(),
+            live: LiveLimits::default(),
+            server_id: run.id,
+            down_ms: run.down_ms,
+        })
+        .await?;
+        let app = App {
+            runtime: runtime.clone(),
+            names,
+            internal_api_key: secrets.internal_api_key.clone(),
+            body_bytes: settings.body_bytes,
+        };
+        let stop = CancellationToken::new();
+        let listening = tokio::spawn(listen::serve(listener, router(app), stop.clone().cancelled_owned()));
+        Ok(Self {
+            addr,
+            model: description.label,
+            demo: description.demo,
+            secrets: Arc::new(secrets),
+            runtime,
+            stop,
+            listening,
+        })
+    }
+
+    /// Finishes or suspends what runs, then closes the store.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // Readers end here, so that their connections can.
+        self.runtime.stop(GRACE).await;
+        let _ = self.listening.await;
+    }
+}
+
+/// One run of this server, told apart from the one before.
+struct Run {
+    id: String,
+    down_ms: i64,
+}
+
+impl Run {
+    /// Ends the lease of the run that used this data folder before, and learns how long ago that was.
+    async fn begin(store: &Store, data_dir: &Path) -> Result<Self, StartError> {
+        let path = data_dir.join("server-run");
+        let before = std::fs::read_to_string(&path).ok().map(|text| text.trim().to_owned());
+        let mut down_ms = 0;
+        if let Some(before) = before.filter(|id| !id.is_empty()) {
+            let lease = store.server_lease(&before).await?;
+            down_ms = lease.map_or(0, |until| codelab_runtime::now().millis_since(until));
+            store.release_server(&before).await?;
+        }
+        let id = random_hex(8);
+        std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
+        Ok(Self { id, down_ms })
+    }
+}
+
+/// The configured model, or the demonstration when there is none.
+fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
+    let llm = &settings.llm;
+    let Some(url) = &llm.proxy_url else { return Ok(Arc::new(DemoModel::default())) };
+    let internal = || settings.internal_api_key.clone().filter(|_| llm.send_internal_key || is_private_address(url));
+    let auth = match (&llm.api_key, internal()) {
+        (Some(key), _) => Auth::Bearer(key.clone()),
+        (None, Some(key)) => Auth::InternalHeader(key),
+        (None, None) => Auth::None,
+    };
+    let config = OpenAiConfig {
+        auth,
+        fallback_model: llm.model.clone(),
+        model_override: llm.model_override.clone(),
+        model_map: llm.model_map.clone(),
+        timeout: Duration::from_secs(llm.timeout_seconds),
+        idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
+        prices: llm.prices.clone(),
+        ..OpenAiConfig::new(url)
+    };
+    Ok(Arc::new(OpenAiModel::new(config)?))
+}

@@ -1,0 +1,158 @@
+//! Keeps the house in order: what rustc and clippy cannot see but a reader would notice.
+//!
+//! Each test checks one rule on the whole repository and names every offender as `file:line`. The rules themselves
+//! live in the modules beside this file, each with small bad inputs that prove it can fail.
+
+#[path = "tidy/architecture.rs"]
+mod architecture;
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
+#[path = "tidy/licences.rs"]
+mod licences;
+#[path = "tidy/metadata.rs"]
+mod metadata;
+#[path = "tidy/names.rs"]
+mod names;
+#[path = "tidy/repository.rs"]
+mod repository;
+#[path = "tidy/source.rs"]
+mod source;
+#[path = "tidy/traces.rs"]
+mod traces;
+
+use anyhow::Result;
+use metadata::Metadata;
+use repository::{Repository, TextFile};
+
+/// Programs that must start with `./name` in a fresh clone.
+const PROGRAMS: [&str; 3] = ["run", "test", ".ci/run"];
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+fn none(findings: Vec<String>) {
+    assert!(findings.is_empty(), "{} found:\n  {}\n", findings.len(), findings.join("\n  "));
+}
+
+fn every_text(check: impl Fn(&TextFile) -> Vec<String>) -> Result<()> {
+    none(Repository::open().texts()?.iter().flat_map(check).collect());
+    Ok(())
+}
+
+#[test]
+fn architecture_lists_exactly_the_crates_that_exist() -> Result<()> {
+    let repository = Repository::open();
+    let table = architecture::crates(&repository.text("ARCHITECTURE.md")?)?;
+    none(architecture::compare(&table, &repository.crate_folders()?));
+    Ok(())
+}
+
+#[test]
+fn dependencies_between_crates_point_one_way() -> Result<()> {
+    let table = architecture::crates(&Repository::open().text("ARCHITECTURE.md")?)?;
+    none(dependencies::direction(&Metadata::load()?, &table));
+    Ok(())
+}
+
+#[test]
+fn deciding_crates_reach_no_io() -> Result<()> {
+    none(dependencies::io_reached(&Metadata::load()?));
+    Ok(())
+}
+
+#[test]
+fn no_banned_dependency() -> Result<()> {
+    none(dependencies::banned(&Metadata::load()?));
+    Ok(())
+}
+
+#[test]
+fn heavy_dependencies_come_once() -> Result<()> {
+    none(dependencies::duplicates(&Metadata::load()?));
+    Ok(())
+}
+
+#[test]
+fn third_party_licences_are_allowed() -> Result<()> {
+    none(licences::refused(&Metadata::load()?));
+    Ok(())
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() -> Result<()> {
+    let repository = Repository::open();
+    let mut findings = Vec::new();
+    for folder in repository.crate_folders()? {
+        let manifest = repository.text(&format!("crates/{folder}/Cargo.toml"))?;
+        findings.extend(source::lints_not_inherited(&manifest));
+    }
+    none(findings);
+    Ok(())
+}
+
+#[test]
+fn no_source_file_is_too_long() -> Result<()> {
+    every_text(source::too_long)
+}
+
+#[test]
+fn every_module_says_what_lives_there() -> Result<()> {
+    every_text(source::without_module_doc)
+}
+
+#[test]
+fn nothing_is_unfinished_or_switched_off() -> Result<()> {
+    every_text(source::unfinished)
+}
+
+#[test]
+fn no_banned_word_in_names() -> Result<()> {
+    every_text(names::banned_in_source)
+}
+
+#[test]
+fn no_banned_word_in_paths() -> Result<()> {
+    none(Repository::open().files()?.iter().filter_map(|path| names::banned_in_path(path)).collect());
+    Ok(())
+}
+
+#[test]
+fn no_trace_of_one_machine() -> Result<()> {
+    every_text(traces::machine_paths)
+}
+
+#[test]
+fn no_private_package_source() -> Result<()> {
+    every_text(traces::package_sources)
+}
+
+#[test]
+fn no_large_file() -> Result<()> {
+    let repository = Repository::open();
+    let mut findings = Vec::new();
+    for path in repository.files()? {
+        let bytes = repository.size_bytes(&path)?;
+        if bytes > MAX_FILE_BYTES {
+            findings.push(format!("{path}: {bytes} bytes, at most {MAX_FILE_BYTES}"));
+        }
+    }
+    none(findings);
+    Ok(())
+}
+
+#[test]
+fn programs_can_be_started() -> Result<()> {
+    let repository = Repository::open();
+    let mut findings = Vec::new();
+    for program in PROGRAMS {
+        if !repository.is_executable(program)? {
+            findings.push(format!("{program}: no run bit"));
+        }
+    }
+    none(findings);
+    Ok(())
+}
+
+#[test]
+fn the_lock_file_is_tracked() -> Result<()> {
+    assert!(Repository::open().is_tracked("Cargo.lock")?, "Cargo.lock: not tracked by git");
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The files of the repository: tracked ones, and new ones that git does not ignore.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+pub struct Repository {
+    root: PathBuf,
+}
+
+/// A file of the repository that is UTF-8; `path` is relative to the root.
+pub struct TextFile {
+    pub path: String,
+    pub text: String,
+}
+
+impl Repository {
+    pub fn open() -> Self {
+        Self { root: Path::new(env!("CARGO_MANIFEST_DIR")).join("../..") }
+    }
+
+    pub fn files(&self) -> Result<Vec<String>> {
+        let mut files = self.git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+        // A file that was deleted and not yet committed is still in the index.
+        files.retain(|path| self.root.join(path).is_file());
+        ensure!(!files.is_empty(), "git lists no file");
+        Ok(files)
+    }
+
+    pub fn is_tracked(&self, path: &str) -> Result<bool> {
+        Ok(self.git(&["ls-files", "-z", "--cached", "--", path])? == [path])
+    }
+
+    pub fn texts(&self) -> Result<Vec<TextFile>> {
+        let mut texts = Vec::new();
+        for path in self.files()? {
+            let bytes = fs::read(self.root.join(&path)).with_context(|| path.clone())?;
+            if let Ok(text) = String::from_utf8(bytes) {
+                texts.push(TextFile { path, text });
+            }
+        }
+        Ok(texts)
+    }
+
+    pub fn text(&self, path: &str) -> Result<TextFile> {
+        let text = fs::read_to_string(self.root.join(path)).with_context(|| path.to_owned())?;
+        Ok(TextFile { path: path.to_owned(), text })
+    }
+
+    pub fn size_bytes(&self, path: &str) -> Result<u64> {
+        Ok(fs::metadata(self.root.join(path)).with_context(|| path.to_owned())?.len())
+    }
+
+    pub fn is_executable(&self, path: &str) -> Result<bool> {
+        let metadata = fs::metadata(self.root.join(path)).with_context(|| path.to_owned())?;
+        Ok(metadata.is_file() && metadata.permissions().mode() & 0o111 == 0o111)
+    }
+
+    /// Names of the folders beneath `crates/` that hold a crate.
+    pub fn crate_folders(&self) -> Result<Vec<String>> {
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(self.root.join("crates"))? {
+            let entry = entry?;
+            if entry.path().join("Cargo.toml").is_file() {
+                folders.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        folders.sort();
+        Ok(folders)
+    }
+
+    /// The NUL-separated answer of git; who owns the clone does not matter for reading it.
+    fn git(&self, arguments: &[&str]) -> Result<Vec<String>> {
+        let output = Command::new("git")
+            .args(["-c", "safe.directory=*"])
+            .args(arguments)
+            .current_dir(&self.root)
+            .output()
+            .context("git could not be started")?;
+        ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).context("a path is not UTF-8")?;
+        Ok(text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+impl TextFile {
+    #[cfg(test)]
+    pub fn new(path: &str, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), text: text.into() }
+    }
+
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// `path:line: what`, with lines counted from one.
+    pub fn finding(&self, line_index: usize, what: impl std::fmt::Display) -> String {
+        format!("{}:{}: {what}", self.path, line_index + 1)
+    }
+}
