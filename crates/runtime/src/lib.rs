@@ -6,6 +6,7 @@
 mod clock;
 mod commit;
 mod error;
+mod failpoint;
 mod feed;
 mod history;
 mod ids;
@@ -18,6 +19,7 @@ mod timers;
 
 pub use clock::now;
 pub use error::RuntimeError;
+pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
 pub use metrics::Metrics;
 pub use reader::{Item, Reader};

@@ -111,6 +111,7 @@ impl Owner {
                 },
                 outcome = ModelTask::finished(&mut self.model) => {
                     self.model = None;
+                    runtime.failpoint.pass("model_finished");
                     self.inside(outcome).await;
                 }
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
@@ -266,7 +267,9 @@ impl Owner {
             prepared.commit.context.get_or_insert_with(|| context(&loaded.session, now()));
         }
         let commit = std::mem::replace(&mut prepared.commit, codelab_store::Commit::new(loaded.key, loaded.epoch));
+        self.runtime.failpoint.pass("before_commit");
         self.runtime.store.commit(commit).await?;
+        self.runtime.failpoint.pass("after_commit");
         loaded.new = false;
         Ok(prepared)
     }
@@ -302,6 +305,7 @@ impl Owner {
             }
         }
         self.feed.publish(&prepared.events, loaded.session.turn().is_none());
+        self.runtime.failpoint.pass("after_show");
         for after in prepared.after {
             match after {
                 After::AbortModel => self.model = None,

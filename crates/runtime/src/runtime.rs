@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::RuntimeError;
 use crate::clock::now;
 use crate::metrics::{Metrics, OpenStream};
 use crate::owner::{Mail, Outside, Reply, Taken};
 use crate::reader::{Reader, Scope};
 use crate::registry::{Name, Registry};
 use crate::timers;
+use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
 pub struct Parts {
@@ -36,6 +36,7 @@ pub struct Parts {
     pub server_id: String,
     /// How long no server was running before this one.
     pub down_ms: i64,
+    pub failpoint: Failpoint,
 }
 
 /// Bounds of what is held in memory.
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     pub live: LiveLimits,
     pub server_id: String,
     pub down_ms: i64,
+    pub failpoint: Failpoint,
     pub registry: Registry,
     pub stopping: CancellationToken,
 }
@@ -103,6 +105,7 @@ impl Runtime {
             live: parts.live,
             server_id: parts.server_id,
             down_ms: parts.down_ms,
+            failpoint: parts.failpoint,
             registry: Registry::default(),
             stopping: CancellationToken::new(),
         });

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use codelab_engine::{Limits, Mode, MultipleToolCalls, PromptLimits};
 use codelab_llm::{Price, PriceTable, Secret};
+use codelab_runtime::Failpoint;
 use codelab_store::DatabaseUrl;
 use serde::Deserialize;
 
@@ -35,6 +36,8 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    /// For crash tests (`CODELAB_FAILPOINT`).
+    pub failpoint: Failpoint,
 }
 
 #[derive(Debug)]
@@ -72,7 +75,8 @@ impl Settings {
                 path if path == "." => "settings".to_owned(),
                 path => path,
             };
-            ConfigError { setting, why: error.into_inner().to_string().trim().to_owned() }
+            let why = error.into_inner().to_string();
+            ConfigError { setting, why: why.lines().next().unwrap_or_default().to_owned() }
         })?;
         file.checked(data_dir, &environment)
     }
@@ -271,6 +275,7 @@ impl File {
             },
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
+            failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
             data_dir,
         })
     }

@@ -80,6 +80,7 @@ impl Server {
             live: LiveLimits::default(),
             server_id: run.id,
             down_ms: run.down_ms,
+            failpoint: settings.failpoint,
         })
         .await?;
         let app = App {

@@ -1,1 +1,12 @@
-//! (to come)
+//! A real server on a free port with a scripted model, and ways to talk to it in a test.
+//!
+//! Panics where a test would: everything here is for tests only.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test kit fails by panicking")]
+
+mod seen;
+mod server;
+
+pub use codelab_client::{Access, Client, ClientError, EventData, EventStream, Method, RawResponse, StreamEvent};
+pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply};
+pub use seen::Seen;
+pub use server::{INTERNAL_KEY, TestServer, hitl_decision, message, refusal, request, tool_result};

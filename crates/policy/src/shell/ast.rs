@@ -33,6 +33,8 @@ pub(crate) struct Word {
     pub value: Value,
     /// Any quote or backslash in it.
     pub quoted: bool,
+    /// Holds an expansion outside quotes, so it may become several words.
+    pub splits: bool,
     /// Starts with an unquoted `~`, or has one where shells expand it.
     pub tilde: bool,
 }
@@ -58,6 +60,10 @@ pub(crate) enum Redirect {
 }
 
 impl Word {
+    pub fn empty() -> Self {
+        Self { text: String::new(), value: Value::Exact, quoted: false, splits: false, tilde: false }
+    }
+
     /// The exact text, if nothing in it is left to the shell.
     pub fn exact(&self) -> Option<&str> {
         (self.value == Value::Exact && !self.tilde).then_some(self.text.as_str())

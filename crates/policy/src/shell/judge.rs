@@ -171,7 +171,7 @@ impl Scene<'_> {
 }
 
 /// The finding for a program on the danger list, named with the options that follow it.
-pub(crate) fn dangerous(reason: &str, words: &[Word]) -> Finding {
+fn dangerous(reason: &str, words: &[Word]) -> Finding {
     const SHOWN_OPTIONS: usize = 3;
     let options = words.iter().skip(1).take(SHOWN_OPTIONS).take_while(|word| word.text.starts_with('-'));
     let name: Vec<&str> = words.first().into_iter().chain(options).map(|word| word.text.as_str()).collect();

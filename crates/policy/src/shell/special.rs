@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::ast::{Value, Word};
-use super::judge::{Finding, Judged, Scene, dangerous};
+use super::judge::{Finding, Judged, Scene};
 use super::options::{self, stays_inside};
 use super::parse::is_plain_variable;
 use super::programs::{GIT_COMMANDS, OPTIONS, Operands, Options, PYTEST, Special, UNITTEST};
@@ -174,8 +174,12 @@ fn date(arguments: &[Word]) -> Judged {
 /// A second operand is the file it writes.
 fn uniq(arguments: &[Word]) -> Judged {
     options::check(&Options { flags: "cduiz0123456789", operands: Operands::Any, ..OPTIONS }, arguments)?;
-    let operands = arguments.iter().filter(|word| !word.text.starts_with('-')).count();
-    if operands > 1 { Err(Finding::new("uniq writes to its second file")) } else { Ok(()) }
+    let operands: Vec<&Word> = arguments.iter().filter(|word| !word.text.starts_with('-')).collect();
+    let ends_options = arguments.iter().any(|word| word.text == "--");
+    if operands.len() > 1 || ends_options || operands.iter().any(|word| word.exact().is_none()) {
+        return Err(Finding::new("uniq may write to its second file"));
+    }
+    Ok(())
 }
 
 /// Directives that print text as it is. Numbers, `%n` and `-v` evaluate a variable's subscript in some shell, and so
@@ -190,22 +194,39 @@ fn printf(arguments: &[Word]) -> Judged {
         .filter_map(|rest| rest.chars().find(|letter| letter.is_ascii_alphabetic()).or(Some('%')));
     let text_only = directives.all(|letter| TEXT_DIRECTIVES.contains(letter));
     let plain_number = |word: &Word| word.exact().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    if format.exact().is_none() || format.text.starts_with('-') || !(text_only || values.iter().all(plain_number)) {
+    let evaluates = format.text.contains('*') || !(text_only || values.iter().all(plain_number));
+    if format.exact().is_none() || format.text.starts_with('-') || evaluates {
         return Err(Finding::new("printf with arguments that are not analysed"));
     }
     Ok(())
 }
 
-/// `-v` and comparisons of numbers evaluate subscripts too.
+/// `-v` and comparisons of numbers evaluate subscripts too, so a value that is not known must stand where it can only
+/// be text or a file's name.
 fn test(arguments: &[Word]) -> Judged {
-    const NUMERIC: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
-    let numeric = arguments.iter().any(|word| NUMERIC.contains(&word.text.as_str()));
-    let hides = |word: &Word| {
-        let unknown_number = numeric && word.exact().is_none() && !matches!(word.text.as_str(), "$?" | "$#");
-        let subscript = word.text.contains(['[', '`']) && word.text != "[";
-        matches!(word.text.as_str(), "-v" | "-R") || subscript || unknown_number
+    const UNARY: &[&str] = &["-d", "-e", "-f", "-h", "-L", "-n", "-r", "-s", "-w", "-x", "-z"];
+    const BINARY: &[&str] = &["=", "==", "!=", "-nt", "-ot"];
+    let tested = match arguments {
+        [rest @ .., last] if last.text == "]" => rest,
+        _ => arguments,
     };
-    if arguments.iter().any(hides) { Err(Finding::new("a test that is not analysed")) } else { Ok(()) }
+    let tested = match tested {
+        [first, rest @ ..] if first.text == "!" => rest,
+        _ => tested,
+    };
+    let is = |word: &Word, operators: &[&str]| word.exact().is_some_and(|text| operators.contains(&text));
+    let text = |word: &Word| word.value != Value::Pattern && !word.splits;
+    let status = |word: &Word| matches!(word.text.as_str(), "$?" | "$#");
+    let known = |word: &Word| {
+        word.exact().is_some_and(|text| !text.contains(['[', '`']) && !["-v", "-R", "-t"].contains(&text))
+    };
+    let safe = match tested {
+        [only] => text(only),
+        [operator, value] if is(operator, UNARY) => text(value),
+        [left, operator, right] if is(operator, BINARY) => text(left) && text(right),
+        _ => tested.iter().all(|word| known(word) || status(word)),
+    };
+    if safe { Ok(()) } else { Err(Finding::new("a test that is not analysed")) }
 }
 
 fn read(arguments: &[Word]) -> Judged {
@@ -308,14 +329,11 @@ fn awk(arguments: &[Word]) -> Judged {
     }
     match program.and_then(|word| word.exact()) {
         Some(text) if !REFUSED.iter().any(|refused| text.contains(refused)) => Ok(()),
-        _ => Err(dangerous_language("awk", arguments)),
+        _ => {
+            let danger = Some("awk".to_owned());
+            Err(Finding { danger, ..Finding::new("a script that may write files or run commands") })
+        }
     }
-}
-
-fn dangerous_language(name: &str, arguments: &[Word]) -> Finding {
-    let program = Word { text: name.to_owned(), value: Value::Exact, quoted: false, tilde: false };
-    let words: Vec<Word> = std::iter::once(program).chain(arguments.iter().cloned()).collect();
-    dangerous("a script that may write files or run commands", &words)
 }
 
 fn is_number(word: &Word) -> bool {

@@ -11,8 +11,8 @@ use codelab_policy::{Policy, Verdict};
 use crate::{execute, next};
 
 const SHELLS: &[&str] = &["/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh", "/bin/busybox"];
-const MAX_GENERATED: usize = 30_000_000;
-const MAX_RUN: usize = 8000;
+const MAX_GENERATED: usize = 300_000;
+const MAX_RUN: usize = 300;
 
 /// `evil` is a program that leaves a mark; `ls` and `cat` do nothing.
 const STRUCTURE: &[&str] = &[
@@ -255,7 +255,7 @@ impl Place {
     fn try_lines(&self, tokens: &[&str], wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str)) -> usize {
         let policy = Policy::default();
         let outside = format!("{}/", self.folder.path().display());
-        let mut seed = std::env::var("S").unwrap().parse::<u64>().unwrap();
+        let mut seed = 7;
         let mut tried = 0;
         for _ in 0..MAX_GENERATED {
             let length = 3 + next(&mut seed) % 12;

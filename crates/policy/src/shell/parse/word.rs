@@ -10,7 +10,7 @@ impl Parser<'_> {
             return self.process_substitution();
         }
         let start = self.at;
-        let mut word = Word { text: String::new(), value: Value::Exact, quoted: false, tilde: false };
+        let mut word = Word::empty();
         while let Some(next) = self.rest().chars().next() {
             match next {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
@@ -18,7 +18,7 @@ impl Parser<'_> {
                 '"' => self.double_quoted(&mut word)?,
                 '\\' => self.escaped(&mut word)?,
                 '$' => self.dollar(&mut word, false)?,
-                '`' => self.backquoted(&mut word)?,
+                '`' => self.backquoted(&mut word, false)?,
                 _ => {
                     if matches!(next, '*' | '?' | '[' | '{' | '}') {
                         word.value = word.value.max(Value::Pattern);
@@ -46,7 +46,7 @@ impl Parser<'_> {
 
     /// The expansions in the body of a here-document.
     pub(super) fn expansions(&mut self) -> Parsed<()> {
-        let mut ignored = Word { text: String::new(), value: Value::Exact, quoted: true, tilde: false };
+        let mut ignored = Word::empty();
         while let Some(next) = self.rest().chars().next() {
             match next {
                 '\\' => {
@@ -54,7 +54,7 @@ impl Parser<'_> {
                     self.at += self.rest().chars().next().map_or(0, char::len_utf8);
                 }
                 '$' => self.dollar(&mut ignored, true)?,
-                '`' => self.backquoted(&mut ignored)?,
+                '`' => self.backquoted(&mut ignored, true)?,
                 _ => self.at += next.len_utf8(),
             }
         }
@@ -67,7 +67,7 @@ impl Parser<'_> {
         self.substituted()?;
         self.concern(start, self.at, "process substitution");
         let text = self.source[start..self.at].to_owned();
-        Ok(Word { text, value: Value::Unknown, quoted: false, tilde: false })
+        Ok(Word { text, value: Value::Unknown, ..Word::empty() })
     }
 
     /// The commands of a substitution whose opening was read, up to and with its `)`.
@@ -113,7 +113,7 @@ impl Parser<'_> {
                     }
                 },
                 '$' => self.dollar(word, true)?,
-                '`' => self.backquoted(word)?,
+                '`' => self.backquoted(word, true)?,
                 _ => {
                     word.text.push(next);
                     self.at += next.len_utf8();
@@ -152,7 +152,9 @@ impl Parser<'_> {
         } else {
             return self.literal_dollar(word, in_quotes);
         }
-        word.text.push_str(&self.source[start..self.at]);
+        let expansion = &self.source[start..self.at];
+        word.splits |= !in_quotes || expansion.contains('@');
+        word.text.push_str(expansion);
         word.value = Value::Unknown;
         Ok(())
     }
@@ -202,7 +204,7 @@ impl Parser<'_> {
         if name == "IFS" { Err(Unparsed("uses $IFS, which hides spaces")) } else { Ok(()) }
     }
 
-    fn backquoted(&mut self, word: &mut Word) -> Parsed<()> {
+    fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
         let inner = &self.rest()[1..];
         let Some(length) = inner.find('`') else { return Err(Unparsed("a backquote is not closed")) };
         let body = &inner[..length];
@@ -219,6 +221,7 @@ impl Parser<'_> {
         }
         self.depth -= 1;
         self.absorb(nested.script);
+        word.splits |= !in_quotes;
         word.text.push_str(&self.rest()[..length + 2]);
         word.value = Value::Unknown;
         self.at += length + 2;

@@ -1,0 +1,161 @@
+//! `TestServer`: the product itself, in this process, on port 0 and a temporary data folder.
+
+use std::path::Path;
+
+use codelab_client::{Access, Client, ClientError, EventStream};
+use codelab_fakemodel::FakeModel;
+use codelab_protocol::{AgentStreamRequest, CallId, HitlDecision, SessionId};
+use codelab_server::{Flags, Server, Settings, StartError};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Seen;
+
+pub const INTERNAL_KEY: &str = "test-internal-key";
+
+pub struct TestServer {
+    pub model: FakeModel,
+    pub client: Client,
+    pub url: String,
+    server: Option<Server>,
+    environment: Vec<(String, String)>,
+    data: TempDir,
+}
+
+impl TestServer {
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With settings, given as environment variables.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::try_with(settings).await.expect("the server starts")
+    }
+
+    pub async fn try_with(settings: &[(&str, &str)]) -> Result<Self, StartError> {
+        let model = FakeModel::start().await;
+        let mut environment: Vec<(String, String)> = vec![
+            ("INTERNAL_API_KEY".to_owned(), INTERNAL_KEY.to_owned()),
+            ("LLM_PROXY_URL".to_owned(), model.url()),
+            ("CODELAB_ADDR".to_owned(), "127.0.0.1:0".to_owned()),
+        ];
+        environment.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let data = tempfile::tempdir().unwrap();
+        let server = boot(data.path(), &environment).await?;
+        let url = format!("http://{}", server.addr);
+        let client = Client::new(&url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        Ok(Self { model, client, url, server: Some(server), environment, data })
+    }
+
+    /// Stops and starts again on the same data; the address changes.
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        let server = boot(self.data.path(), &self.environment).await.expect("the server starts again");
+        self.url = format!("http://{}", server.addr);
+        self.client = Client::new(&self.url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        self.server = Some(server);
+    }
+
+    pub async fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().await;
+        }
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Sends a user message and reads its stream to the end.
+    pub async fn say(&self, session: &str, text: &str) -> Seen {
+        self.send(&message(session, text)).await
+    }
+
+    pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> Seen {
+        self.send(&AgentStreamRequest { agent_type: Some(agent.to_owned()), ..message(session, text) }).await
+    }
+
+    pub async fn switch(&self, session: &str, agent: &str) -> Seen {
+        self.send(&AgentStreamRequest {
+            message_type: Some("switch_agent".to_owned()),
+            agent_type: Some(agent.to_owned()),
+            ..request(session)
+        })
+        .await
+    }
+
+    pub async fn result(&self, session: &str, call: &CallId, result: Value) -> Seen {
+        self.send(&tool_result(session, call, result)).await
+    }
+
+    pub async fn approve(&self, session: &str, call: &CallId) -> Seen {
+        self.decide(session, call, HitlDecision { decision: Some("APPROVE".to_owned()), ..Default::default() }).await
+    }
+
+    pub async fn decide(&self, session: &str, call: &CallId, decision: HitlDecision) -> Seen {
+        self.send(&hitl_decision(session, call, decision)).await
+    }
+
+    pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
+        let stream = self.client.send(request).await.expect("the request is taken");
+        Seen::all(stream).await
+    }
+
+    /// The status and code of a request that must be refused.
+    pub async fn refused(&self, request: &AgentStreamRequest) -> (u16, String) {
+        refusal(self.client.send(request).await)
+    }
+}
+
+async fn boot(data: &Path, environment: &[(String, String)]) -> Result<Server, StartError> {
+    let flags = Flags { data_dir: Some(data.to_owned()), ..Flags::default() };
+    Server::start(Settings::load(flags, environment.iter().cloned())?).await
+}
+
+pub fn request(session: &str) -> AgentStreamRequest {
+    AgentStreamRequest {
+        session_id: SessionId::parse(session).unwrap(),
+        message_type: None,
+        message: None,
+        agent_type: None,
+        tool_call_id: None,
+        tool_result: None,
+        hitl_decision: None,
+        client_message_id: None,
+        context: None,
+    }
+}
+
+pub fn message(session: &str, text: &str) -> AgentStreamRequest {
+    AgentStreamRequest { message: Some(text.to_owned()), ..request(session) }
+}
+
+pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRequest {
+    AgentStreamRequest {
+        message_type: Some("tool_result".to_owned()),
+        tool_call_id: Some(call.clone()),
+        tool_result: Some(result),
+        ..request(session)
+    }
+}
+
+pub fn hitl_decision(session: &str, call: &CallId, decision: HitlDecision) -> AgentStreamRequest {
+    AgentStreamRequest {
+        message_type: Some("hitl_decision".to_owned()),
+        tool_call_id: Some(call.clone()),
+        hitl_decision: Some(decision),
+        ..request(session)
+    }
+}
+
+/// The status and error code of an answer that must be an error.
+pub fn refusal(answer: Result<EventStream, ClientError>) -> (u16, String) {
+    match answer {
+        Err(error @ ClientError::Status { .. }) => {
+            let code = error.error_code().map(|code| code.as_str().to_owned()).unwrap_or_default();
+            (error.status().unwrap_or_default(), code)
+        }
+        Err(error) => panic!("not answered: {error}"),
+        Ok(_) => panic!("the request was taken"),
+    }
+}
