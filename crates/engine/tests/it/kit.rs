@@ -27,7 +27,7 @@ pub struct Stage {
     pub ids: CountedIds,
     pub team: Team,
     pub limits: Limits,
-    pub policy: Policy,
+    pub policy: &'static Policy,
 }
 
 impl Stage {
@@ -37,7 +37,7 @@ impl Stage {
             ids: CountedIds { next: 0 },
             team: team(mode),
             limits: Limits::default(),
-            policy: Policy::default(),
+            policy: &POLICY,
         }
     }
 
@@ -45,6 +45,8 @@ impl Stage {
         World { now: self.now, ids: &mut self.ids, team: &self.team, limits: &self.limits, policy: &self.policy }
     }
 }
+
+static POLICY: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// Parsed once: a simulation needs a team for each of its lives.
 fn team(mode: Mode) -> Team {
