@@ -21,7 +21,7 @@ pub struct OpenAiConfig {
     pub model_map: BTreeMap<String, String>,
     /// The whole call, retries included.
     pub timeout: Duration,
-    /// Silence within a call, the wait for its first byte included.
+    /// Silence within an answer that has begun.
     pub idle_timeout: Duration,
     pub connect_timeout: Duration,
     /// Calls made again after 429, 5xx and connection failures.

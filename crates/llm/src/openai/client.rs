@@ -72,7 +72,7 @@ impl OpenAiModel {
         let mut body = encode(request, &shape)?;
         let mut retries = 0;
         loop {
-            patience.restart_idle();
+            patience.begin();
             let setback = match self.attempt(body.clone(), &shape.model, &mut patience, on_text).await {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
                 Err(setback) => setback,
@@ -110,6 +110,7 @@ impl OpenAiModel {
             }
             Err(expired) => return Err(Setback::Final(self.timed_out(expired, model))),
         };
+        patience.answered();
         if !response.status().is_success() {
             return Err(self.refusal(response, model, patience).await);
         }

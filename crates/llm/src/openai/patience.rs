@@ -19,14 +19,14 @@ pub struct Patience {
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
     idle: Duration,
-    heard: Instant,
+    /// When something last came; before the answer begins only the whole counts, because a model may read for long.
+    heard: Option<Instant>,
 }
 
 impl Patience {
     pub fn new(total: Duration, idle: Duration) -> Self {
-        let now = Instant::now();
-        let deadline = now + total;
-        Self { timer: Box::pin(sleep_until(deadline.min(now + idle))), deadline, idle, heard: now }
+        let deadline = Instant::now() + total;
+        Self { timer: Box::pin(sleep_until(deadline)), deadline, idle, heard: None }
     }
 
     /// Waits for the work as long as there is patience.
@@ -43,13 +43,22 @@ impl Patience {
 
     /// Something came. A server that never lets the timer have its turn is stopped here.
     pub fn heard(&mut self) -> Result<(), Expired> {
-        self.heard = Instant::now();
-        if self.heard >= self.deadline { Err(Expired::Total) } else { Ok(()) }
+        let now = Instant::now();
+        self.heard = Some(now);
+        if now >= self.deadline { Err(Expired::Total) } else { Ok(()) }
     }
 
-    /// A new attempt begins: the silence so far was not the server's.
-    pub fn restart_idle(&mut self) {
-        self.heard = Instant::now();
+    /// A new attempt: nothing of its answer was heard yet.
+    pub fn begin(&mut self) {
+        self.heard = None;
+        self.timer.as_mut().reset(self.deadline);
+    }
+
+    /// The answer has begun; from now on silence counts.
+    pub fn answered(&mut self) {
+        let now = Instant::now();
+        self.heard = Some(now);
+        self.timer.as_mut().reset(self.deadline.min(now + self.idle));
     }
 
     pub fn shorten(&mut self, rest: Duration) {
@@ -62,10 +71,10 @@ impl Patience {
     }
 
     fn rearm(&mut self, now: Instant) -> Result<(), Expired> {
-        let quiet_until = self.heard + self.idle;
         if now >= self.deadline {
             return Err(Expired::Total);
         }
+        let quiet_until = self.heard.map_or(self.deadline, |heard| heard + self.idle);
         if now >= quiet_until {
             return Err(Expired::Idle);
         }
@@ -84,10 +93,17 @@ mod tests {
     async fn silence_ends_by_the_idle_limit_and_dribbling_by_the_total() {
         let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
         let begun = Instant::now();
+        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Total), "before the answer begins");
+        assert_eq!(begun.elapsed().as_secs(), 10);
+
+        let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
+        let begun = Instant::now();
+        patience.answered();
         assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Idle));
         assert_eq!(begun.elapsed().as_secs(), 3);
 
         let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
+        patience.answered();
         let begun = Instant::now();
         let expired = loop {
             if let Err(expired) = patience.bound(tokio::time::sleep(2 * SECOND)).await {
