@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod audit;
+pub mod backup;
 pub mod serve;
 pub mod token;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{audit, serve, token};
+use commands::{audit, backup, serve, token};
 
 /// A self-hosted runtime where a team of AI agents works on your code.
 #[derive(Parser)]
@@ -26,6 +26,10 @@ enum Command {
     /// Look into the audit log
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Copy the embedded database into one file, also while the server runs
+    Backup(backup::Backup),
+    /// Put a backup in the place of the embedded database, while the server is stopped
+    Restore(backup::Restore),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Token(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Backup(command) => command.run(),
+        Command::Restore(command) => command.run(),
     };
     match result {
         Ok(code) => code,

@@ -23,4 +23,4 @@ pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
 pub use metrics::Metrics;
 pub use reader::{Item, Reader};
-pub use runtime::{LiveLimits, Parts, Runtime, SessionView};
+pub use runtime::{LiveLimits, Parts, Retention, Runtime, SessionView};

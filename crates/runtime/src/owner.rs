@@ -120,6 +120,7 @@ impl Owner {
                     }
                 }
                 () = runtime.stopping.cancelled(), if idle => break,
+                () = runtime.halted.cancelled() => break,
                 () = tokio::time::sleep(patience), if idle => {
                     if runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                         return;
@@ -131,7 +132,9 @@ impl Owner {
                 return;
             }
         }
+        // Whoever still waits is told that the server stops; nothing of theirs was taken.
         self.mailbox.close();
+        while self.mailbox.try_recv().is_ok() {}
         runtime.registry.retire(&runtime, &self.name, &self.mailbox);
     }
 

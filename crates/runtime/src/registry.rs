@@ -80,7 +80,7 @@ impl Registry {
     }
 
     pub fn is_live(&self, name: &Name) -> bool {
-        self.lock().owners.contains_key(name)
+        self.lock().owners.get(name).is_some_and(|owner| !owner.is_closed())
     }
 
     /// Lets an owner go, unless mail has come.

@@ -37,6 +37,16 @@ pub struct Parts {
     /// How long no server was running before this one.
     pub down_ms: i64,
     pub failpoint: Failpoint,
+    pub retention: Retention,
+}
+
+/// How long old things are kept; 0 = for ever.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Retention {
+    /// Sessions without activity for this long are soft-deleted.
+    pub session_hours: u64,
+    /// Events older than this leave the log; readers that ask for them see a gap.
+    pub event_days: u64,
 }
 
 /// Bounds of what is held in memory.
@@ -75,7 +85,11 @@ pub(crate) struct Inner {
     pub down_ms: i64,
     pub failpoint: Failpoint,
     pub registry: Registry,
+    /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
+    /// Nothing more, at once.
+    pub halted: CancellationToken,
+    pub retention: Retention,
 }
 
 /// How a session stands.
@@ -108,10 +122,13 @@ impl Runtime {
             failpoint: parts.failpoint,
             registry: Registry::default(),
             stopping: CancellationToken::new(),
+            halted: CancellationToken::new(),
+            retention: parts.retention,
         });
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
         tasks.spawn(timers::lease(Arc::clone(&inner)));
+        tasks.spawn(timers::retention(Arc::clone(&inner)));
         Ok(Self { inner, tasks })
     }
 
@@ -130,6 +147,7 @@ impl Runtime {
             let left = self.inner.registry.owners();
             tracing::warn!(left, "turns are still running; they go on at the next start");
         }
+        self.inner.halted.cancel();
         // The row stays, so that the next run knows since when nobody was there.
         if let Err(error) = self.inner.store.renew_lease(&self.inner.server_id, now()).await {
             tracing::warn!(%error, "the server's lease could not be ended");

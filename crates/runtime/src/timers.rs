@@ -8,12 +8,15 @@ use codelab_store::{SessionRef, StoreError};
 use crate::clock::now;
 use crate::owner::Mail;
 use crate::registry::Name;
-use crate::runtime::Inner;
+use crate::runtime::{Inner, Retention};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Due sessions woken at once; the rest follow at the next look.
 const MAX_DUE: usize = 256;
 const RENEW_EVERY: Duration = Duration::from_secs(3);
+const CLEAN_EVERY: Duration = Duration::from_secs(60);
+/// Sessions cleaned at once; the rest follow a minute later.
+const MAX_CLEANED: usize = 1000;
 pub(crate) const LEASE_SECONDS: u64 = 10;
 
 /// Wakes sessions whose deadline has passed, until the server stops.
@@ -50,6 +53,44 @@ pub(crate) async fn lease(runtime: Arc<Inner>) {
             tracing::warn!(%error, "the server's lease could not be renewed");
         }
     }
+}
+
+/// Lets old sessions and events go, where that is configured.
+pub(crate) async fn retention(runtime: Arc<Inner>) {
+    let Retention { session_hours, event_days } = runtime.retention;
+    if session_hours == 0 && event_days == 0 {
+        return;
+    }
+    loop {
+        if let Err(error) = clean_up(&runtime, session_hours, event_days).await {
+            tracing::warn!(%error, "old sessions and events could not be cleaned up");
+        }
+        if !pause(&runtime, CLEAN_EVERY).await {
+            return;
+        }
+    }
+}
+
+async fn clean_up(runtime: &Inner, session_hours: u64, event_days: u64) -> Result<(), StoreError> {
+    let time = now();
+    let ago = |hours: u64| time.plus_millis(-i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX));
+    if session_hours > 0 {
+        let cleaned = runtime.store.cleanup_older_than(ago(session_hours), time, MAX_CLEANED).await?;
+        if !cleaned.is_empty() {
+            tracing::info!(sessions = cleaned.len(), "old sessions were deleted; they can be restored");
+        }
+    }
+    if event_days > 0 {
+        let before = ago(event_days.saturating_mul(24));
+        let mut pruned = 0;
+        for key in runtime.store.prunable_sessions(before, None, MAX_CLEANED).await? {
+            pruned += runtime.store.prune_events(key, before).await?;
+        }
+        if pruned > 0 {
+            tracing::info!(events = pruned, "old events were pruned");
+        }
+    }
+    Ok(())
 }
 
 async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {

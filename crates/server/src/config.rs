@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use codelab_engine::{Limits, Mode, MultipleToolCalls, PromptLimits};
 use codelab_llm::{Price, PriceTable, Secret};
-use codelab_runtime::Failpoint;
+use codelab_runtime::{Failpoint, Retention};
 use codelab_store::DatabaseUrl;
 use serde::Deserialize;
 
@@ -36,6 +36,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    pub retention: Retention,
     /// For crash tests (`CODELAB_FAILPOINT`).
     pub failpoint: Failpoint,
 }
@@ -91,7 +92,6 @@ impl Settings {
 #[serde(deny_unknown_fields, default)]
 struct File {
     addr: String,
-    locale: Locale,
     multi_agent_mode: bool,
     multiple_tool_calls: Multiple,
     database: Database,
@@ -101,15 +101,14 @@ struct File {
     model_map: BTreeMap<String, String>,
     prices: BTreeMap<String, PriceRow>,
     server: ServerTable,
+    retention: RetentionTable,
 }
 
-#[derive(Deserialize, Default, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
-enum Locale {
-    #[default]
-    En,
-    Ru,
-    Uk,
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RetentionTable {
+    session_hours: u64,
+    event_days: u64,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
@@ -177,7 +176,6 @@ impl Default for File {
     fn default() -> Self {
         Self {
             addr: "127.0.0.1:8080".to_owned(),
-            locale: Locale::default(),
             multi_agent_mode: true,
             multiple_tool_calls: Multiple::default(),
             database: Database::default(),
@@ -187,6 +185,7 @@ impl Default for File {
             model_map: BTreeMap::new(),
             prices: BTreeMap::new(),
             server: ServerTable::default(),
+            retention: RetentionTable::default(),
         }
     }
 }
@@ -273,6 +272,7 @@ impl File {
                 allowed_hosts: self.server.allowed_hosts,
                 allowed_origins: self.server.allowed_origins,
             },
+            retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
             failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),

@@ -30,7 +30,7 @@ pub enum StartError {
     Model(#[from] codelab_llm::ConfigError),
     #[error("the built-in team: {0}")]
     Team(#[from] codelab_engine::AgentError),
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{what}: {error}")]
     Io { what: String, error: std::io::Error },
@@ -81,6 +81,7 @@ impl Server {
             server_id: run.id,
             down_ms: run.down_ms,
             failpoint: settings.failpoint,
+            retention: settings.retention,
         })
         .await?;
         let app = App {

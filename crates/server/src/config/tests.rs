@@ -43,7 +43,7 @@ fn a_wrong_setting_is_named_in_one_line() {
         ("", &[("CODELAB_ADDR", "nowhere")], "addr"),
         ("", &[("DATABASE_URL", "mysql://x")], "database.url"),
         ("", &[("MULTI_AGENT_MODE", "perhaps")], "multi_agent_mode"),
-        ("locale = \"xx\"", &[], "locale"),
+        ("multiple_tool_calls = \"xx\"", &[], "multiple_tool_calls"),
         ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
     ];
     for (file, environment, part) in cases {
