@@ -48,7 +48,8 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
     if script.commands.len() > MAX_PARTS {
         outcome.first.get_or_insert_with(|| Finding::new(format!("more than {MAX_PARTS} commands in one line")));
     }
-    if Location::of(cwd).climbs {
+    let place = Location::of(cwd);
+    if place.climbs || place.absolute {
         outcome.first.get_or_insert_with(|| Finding::new("works outside the workspace"));
     }
     let reason = match (&outcome.first, floor) {

@@ -23,6 +23,10 @@ pub(crate) fn check(options: &Options, words: &[Word]) -> Result<(), String> {
             }
             operands_only = true;
         } else if word.text.len() > 1 && word.text.starts_with('-') {
+            // What stands after a value that looks like an option would be judged as the wrong thing.
+            if value_expected && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(format!("{} may be a value or an option", word.text));
+            }
             value_expected = option(options, &word.text)?;
         } else if std::mem::take(&mut value_expected) {
             continue;

@@ -296,9 +296,13 @@ fn sed(arguments: &[Word]) -> Judged {
     if !explicit {
         scripts.extend(first_operand);
     }
-    // Some versions let a delimiter stand inside `[…]`, and so end the expression elsewhere.
+    // Where a bracket ends, and whether a delimiter inside it counts, differs: only the plainest ones pass.
     let ambiguous = |script: &str| {
-        script.split('[').skip(1).any(|after| after.split(']').next().is_some_and(|inside| inside.contains(['/', '|'])))
+        script.split('[').skip(1).any(|after| {
+            let after = after.strip_prefix('^').unwrap_or(after);
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '.' | '-');
+            after.find(|c| !plain(c)).is_none_or(|end| end == 0 || !after[end..].starts_with(']'))
+        })
     };
     let plain = |word: &&Word| word.exact().is_some_and(|script| safe.is_match(script) && !ambiguous(script));
     if scripts.iter().all(plain) { Ok(()) } else { Err(Finding::new("a sed script that is not analysed")) }
@@ -315,7 +319,10 @@ fn awk(arguments: &[Word]) -> Judged {
             return Err(Finding::new(format!("the value of {} is not known", word.text)));
         }
         let text = word.text.as_str();
-        if std::mem::take(&mut value_expected) && !text.starts_with('-') {
+        if std::mem::take(&mut value_expected) {
+            if text.starts_with('-') {
+                return Err(Finding::new(format!("awk: {text} may be a value or an option")));
+            }
             continue;
         }
         match text {

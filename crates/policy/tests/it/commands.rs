@@ -156,7 +156,14 @@ fn the_folder_of_a_command_counts() {
     assert_eq!(review("ls", "src"), Verdict::Allow);
     assert_eq!(review("cargo test", "crates/core"), Verdict::Allow);
     assert_eq!(review("git status", "."), Verdict::Allow);
-    for (command, cwd) in [("ls", "../other"), ("ls", "a/../../b"), ("git status", "sub"), ("ls", "a\u{202e}b")] {
+    for (command, cwd) in [
+        ("ls", "../other"),
+        ("ls", "a/../../b"),
+        ("git status", "sub"),
+        ("ls", "a\u{202e}b"),
+        ("touch x", "/etc"),
+        ("make test", "/tmp/evil"),
+    ] {
         asked(review(command, cwd), command);
     }
 }

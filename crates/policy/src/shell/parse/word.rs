@@ -149,6 +149,10 @@ impl Parser<'_> {
         } else if let Some(length) = parameter_length(self.rest()) {
             self.check_parameter(&self.rest()[..length])?;
             self.at += length;
+            // Some shells evaluate a subscript, and what stands in it can run commands.
+            if self.looking_at("[") {
+                return Err(Unparsed("a subscript that some shells evaluate"));
+            }
         } else {
             return self.literal_dollar(word, in_quotes);
         }
