@@ -14,6 +14,8 @@ pub struct Applied {
     pub effects: Vec<Effect>,
     /// What the caller who sent the input is shown.
     pub answer: Answer,
+    /// Whether there is anything to commit; the state can change without any other effect.
+    pub changed: bool,
 }
 
 /// Which events answer a caller.
@@ -150,7 +152,6 @@ pub enum Decided {
     Approve,
     Edit,
     Reject,
-    Timeout,
 }
 
 impl Decided {
@@ -159,7 +160,6 @@ impl Decided {
             Self::Approve => "approve",
             Self::Edit => "edit",
             Self::Reject => "reject",
-            Self::Timeout => "timeout",
         }
     }
 }

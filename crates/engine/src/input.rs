@@ -35,9 +35,10 @@ pub enum Input {
     },
     /// Time has passed; expires what is due.
     Tick,
-    /// A new owner took the session over after `down_ms` without one.
+    /// The owner of this epoch took the session over after `down_ms` without one, or lost the model call it was in.
     Recovered {
         down_ms: i64,
+        epoch: u64,
     },
     Cancel {
         drop_queue: bool,

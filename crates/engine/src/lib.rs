@@ -21,7 +21,7 @@ pub use effect::{
     ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
 };
 pub use input::{Decision, Input, KnownApproval, KnownCall, Refusal, UserMessage};
-pub use prompt::{History, PromptLimits, classification_request, step_request};
+pub use prompt::{History, PromptLimits, classification_request, for_prompts, step_request};
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::Session;
 pub use turn::{OpenCall, Phase, Turn};

@@ -26,6 +26,8 @@ pub struct History<'a> {
 
 const CLASSIFICATION_TEMPERATURE: f32 = 0.3;
 const CLASSIFICATION_MAX_TOKENS: u32 = 200;
+/// Room for the mark that says what was left out.
+const CUT_MARK_BYTES: usize = 64;
 /// Characters of a message that the classification reads.
 const CLASSIFIED_CHARS: usize = 8000;
 
@@ -108,7 +110,16 @@ fn system_prompt(session: &Session, agent: &Agent, team: &Team, session_prompt: 
 }
 
 fn known_facts(session: &Session) -> Vec<String> {
-    let mut facts = Vec::new();
+    let caller = session.caller();
+    let user = caller.user_id.map(|user| user.to_string());
+    let said = [
+        ("User", &user),
+        ("Time zone", &caller.timezone),
+        ("Household", &caller.household_id),
+        ("Language", &caller.locale),
+    ];
+    let given = said.iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)));
+    let mut facts: Vec<String> = given.map(|(name, value)| format!("{name}: {}", one_line(value))).collect();
     if let Some(switch) = session.last_switch() {
         facts.push(format!("Previous agent: {}", switch.from));
         facts.push(format!("Reason for switch: {}", one_line(&switch.reason)));
@@ -148,6 +159,14 @@ fn estimated_tokens(message: &Message) -> usize {
     (message.content.chars().count() + calls).div_ceil(4)
 }
 
+/// A message as far as any later prompt can show it.
+pub fn for_prompts(message: &Message, limits: &PromptLimits) -> Message {
+    match message.role {
+        Role::Tool => Message { content: cut(&message.content, limits.tool_result_bytes), ..message.clone() },
+        _ => message.clone(),
+    }
+}
+
 fn wire(message: &Message, tool_result_bytes: usize) -> ModelMessage {
     match (message.role, &message.tool_call_id) {
         (Role::Assistant, _) => ModelMessage::Assistant {
@@ -172,7 +191,8 @@ fn wire(message: &Message, tool_result_bytes: usize) -> ModelMessage {
 
 /// Keeps head and tail of a long result and marks the cut.
 fn cut(content: &str, max_bytes: usize) -> String {
-    if content.len() <= max_bytes {
+    // A result that was cut once, mark included, is left as it is.
+    if content.len() <= max_bytes + CUT_MARK_BYTES {
         return content.to_owned();
     }
     let half = max_bytes / 2;

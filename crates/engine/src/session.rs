@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub(crate) id: SessionId,
+    /// The owner that applied the last recovery; an older one in the store means that a recovery is due.
+    pub(crate) epoch: u64,
     pub(crate) current: AgentName,
     /// The caller's explicit choice; it outlives turns.
     pub(crate) pinned: Option<AgentName>,
@@ -47,9 +49,11 @@ pub(crate) struct Waiting {
 }
 
 impl Session {
-    pub fn new(id: SessionId) -> Self {
+    /// A session that its first owner makes.
+    pub fn new(id: SessionId, epoch: u64) -> Self {
         Self {
             id,
+            epoch,
             current: orchestrator(),
             pinned: None,
             requested: false,
@@ -69,7 +73,7 @@ impl Session {
 
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
-        let mut step = Step { session: self, world, effects: Vec::new() };
+        let mut step = Step { session: self, world, effects: Vec::new(), changed: false };
         let answer = match input {
             Input::UserMessage(message) => step.user_message(message)?,
             Input::SwitchAgent { agent } => step.switch_requested(agent)?,
@@ -79,15 +83,20 @@ impl Session {
             }
             Input::ModelFinished { call, outcome } => step.model_finished(call, outcome),
             Input::Tick => step.tick(),
-            Input::Recovered { down_ms } => step.recovered(down_ms),
+            Input::Recovered { down_ms, epoch } => step.recovered(down_ms, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
         };
-        Ok(Applied { effects: step.effects, answer })
+        let changed = step.changed || !step.effects.is_empty() || answer != Answer::Nothing;
+        Ok(Applied { effects: step.effects, answer, changed })
     }
 
     pub fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     pub fn current_agent(&self) -> &AgentName {
@@ -162,6 +171,8 @@ pub(crate) struct Step<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
     pub effects: Vec<Effect>,
+    /// Set where the state changes without an effect.
+    pub changed: bool,
 }
 
 impl Step<'_, '_> {
@@ -271,6 +282,8 @@ impl Step<'_, '_> {
     /// Back to the agent that takes the next message: the pinned one, else the orchestrator.
     pub(crate) fn return_home(&mut self, turn: TurnId, reason: &str) {
         let requested = std::mem::take(&mut self.session.requested);
+        // A pinned agent can have left the team since.
+        self.session.pinned = self.session.pinned.take().filter(|agent| self.world.team.get(agent).is_some());
         let home = self.session.pinned.clone().unwrap_or_else(orchestrator);
         if home != self.session.current {
             let reason = if requested { REQUESTED } else { reason };

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::session::{REQUESTED, Step, Waiting};
-use crate::world::{MAX_TITLE_CHARS, MultipleToolCalls, RECOVERY_GRACE_SECONDS};
+use crate::world::{MAX_ARGUMENT_DEPTH, MAX_ATTEMPTS, MAX_TITLE_CHARS, MultipleToolCalls, RECOVERY_GRACE_SECONDS};
 use crate::{Answer, Approval, Effect, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -246,13 +246,18 @@ impl Step<'_, '_> {
     }
 
     /// Time stood still while nobody owned the session; a model call is made again.
-    pub(crate) fn recovered(&mut self, down_ms: i64) -> Answer {
+    pub(crate) fn recovered(&mut self, down_ms: i64, epoch: u64) -> Answer {
+        self.session.epoch = epoch;
+        self.changed = true;
         let earliest = self.world.now.plus_seconds(RECOVERY_GRACE_SECONDS);
         let moved = |deadline: Timestamp| deadline.plus_millis(down_ms.max(0)).max(earliest);
         let Some(turn) = &mut self.session.turn else { return Answer::Nothing };
         match &mut turn.phase {
             Phase::Routing { attempt, .. } | Phase::Thinking { attempt, .. } => {
                 *attempt += 1;
+                if *attempt > MAX_ATTEMPTS {
+                    return self.give_up();
+                }
                 self.call_model();
             }
             Phase::AwaitingResult { deadline, .. } => *deadline = moved(*deadline),
@@ -264,6 +269,14 @@ impl Step<'_, '_> {
                 }
             }
             Phase::AwaitingAnswer { .. } => {}
+        }
+        Answer::Nothing
+    }
+
+    fn give_up(&mut self) -> Answer {
+        if let Some(turn) = self.session.turn.take() {
+            let message = "The server stopped each time this answer was awaited";
+            self.fail_turn(turn, error_data(ErrorCode::LlmError, message));
         }
         Answer::Nothing
     }
@@ -286,6 +299,9 @@ impl Step<'_, '_> {
     fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
         let text = if raw.arguments.trim().is_empty() { "{}" } else { raw.arguments.as_str() };
         let arguments = match serde_json::from_str::<Value>(text) {
+            Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
+                Err("the arguments are nested too deeply".to_owned())
+            }
             Ok(Value::Object(arguments)) => Ok(arguments),
             Ok(_) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
@@ -307,13 +323,25 @@ impl Turn {
 }
 
 impl PlannedCall {
-    /// The call as it stands in the history; arguments that are no object are kept out of it.
+    /// The call as it stands in the history, and goes back to the model: with a name that every upstream takes, and
+    /// without arguments that are no object.
     fn record(&self) -> ToolCall {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let name: String = self.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
         ToolCall {
             call_id: self.call_id.clone(),
-            name: self.name.clone(),
+            name: if name.is_empty() { "unknown".to_owned() } else { name },
             arguments: self.arguments.clone().unwrap_or_default(),
         }
+    }
+}
+
+/// Whether a value is nested deeper than this; looks no further than that.
+pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| too_deep(item, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|item| too_deep(item, levels - 1)),
+        _ => false,
     }
 }
 

@@ -59,6 +59,14 @@ impl Default for Limits {
 
 /// After a restart every open deadline lies at least this far ahead.
 pub(crate) const RECOVERY_GRACE_SECONDS: u64 = 30;
+/// How often a model call is made again after a crash; an answer that crashes the server must not do so for ever.
+pub(crate) const MAX_ATTEMPTS: u32 = 5;
+/// Nesting of a tool call's arguments. JSON readers give up at 128, and the state wraps them a few times.
+pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
+/// Characters of a hand-over's reason; it is repeated in every prompt.
+pub(crate) const MAX_REASON_CHARS: usize = 300;
+/// Characters of a path that is kept as session metadata.
+pub(crate) const MAX_PATH_CHARS: usize = 300;
 /// Tool calls taken from one model answer; more than this is refused as a whole.
 pub(crate) const MAX_CALLS_PER_ANSWER: usize = 16;
 /// Remembered approvals of a session; the oldest is forgotten first.

@@ -246,7 +246,7 @@ pub struct AuditEntry {
     pub original_args: Option<Map<String, Value>>,
     #[schema(value_type = Option<Object>)]
     pub modified_args: Option<Map<String, Value>>,
-    /// `approve`, `edit`, `reject` or `timeout`.
+    /// `approve`, `edit` or `reject`; an approval that expired was rejected by `timeout`.
     pub decision: String,
     pub decided_by: String,
     pub reason: Option<String>,

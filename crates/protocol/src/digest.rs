@@ -19,8 +19,10 @@ impl Digest {
 
     /// The digest of the RFC 8785 (canonical) form of a JSON value.
     pub fn of_json(value: &Value) -> Self {
-        // A `Value` has string keys and finite numbers, so it always has a canonical form.
-        Self::of_bytes(&serde_json_canonicalizer::to_vec(value).unwrap_or_default())
+        // A `Value` has string keys and finite numbers, so it always has a canonical form; if it had none, its ordinary
+        // form would still tell it from every other value.
+        let canonical = serde_json_canonicalizer::to_vec(value).unwrap_or_else(|_| value.to_string().into_bytes());
+        Self::of_bytes(&canonical)
     }
 
     /// Takes a digest as sent by a caller; anything that is not one simply never matches.

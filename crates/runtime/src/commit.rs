@@ -42,11 +42,12 @@ pub(crate) fn prepare(
     session: &Session,
     effects: Vec<Effect>,
     standing: &Standing<'_>,
+    activity: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<Prepared, serde_json::Error> {
     let mut commit = Commit::new(standing.key, standing.epoch);
     commit.state = Some(serde_json::to_string(session)?);
-    commit.last_activity = Some(now);
+    commit.last_activity = activity;
     let schedule = Schedule { wake_at: session.next_deadline(), running: session.is_running() };
     commit.schedule = (schedule != standing.schedule).then_some(schedule);
     let mut prepared = Prepared {

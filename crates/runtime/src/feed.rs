@@ -29,8 +29,10 @@ pub(crate) struct FeedState {
     pub answer: Option<Answer>,
     /// No turn runs or waits, so nothing more will come by itself.
     pub idle: bool,
-    /// The session is gone or the server stops; readers end.
+    /// The session is gone; readers end.
     pub closed: bool,
+    /// The server stops; readers end, for good.
+    pub stopped: bool,
 }
 
 /// The text of a model's answer so far.
@@ -59,13 +61,28 @@ impl Feed {
         }
         state.idle = idle;
         state.closed = false;
+        drop(state);
+        self.changed.notify_waiters();
     }
 
-    /// Shows committed events. An answer that was streamed is now one of them, or was given up.
-    pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool) {
+    /// Where the log stands, as far as a reader knows that nobody owns it.
+    pub fn found(&self, last_seq: u64, idle: bool) {
+        let mut state = self.lock();
+        if state.last_seq.is_none() {
+            state.last_seq = Some(last_seq);
+            state.idle = idle;
+        }
+    }
+
+    /// Shows committed events. The answer being written stays only while it is still `awaited`: otherwise it is one of
+    /// the events now, or was given up.
+    pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool, awaited: Option<(&MessageId, u32)>) {
         let mut state = self.lock();
         state.idle = idle;
-        state.answer = None;
+        let current = state.answer.as_ref().map(|answer| (&answer.message_id, answer.attempt));
+        if current != awaited {
+            state.answer = None;
+        }
         for event in events {
             state.recent_bytes += event.body.len();
             state.last_seq = Some(event.seq);
@@ -96,6 +113,11 @@ impl Feed {
 
     pub fn close(&self) {
         self.lock().closed = true;
+        self.changed.notify_waiters();
+    }
+
+    pub fn stop(&self) {
+        self.lock().stopped = true;
         self.changed.notify_waiters();
     }
 }

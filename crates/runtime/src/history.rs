@@ -1,8 +1,8 @@
 //! The messages a prompt may need, kept beside the session so that a step reads nothing from the store.
 
-use codelab_engine::{History, MessageRecord};
+use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts};
 use codelab_protocol::{Message, TurnId};
-use codelab_store::{MessageRange, SessionKey, Store, StoreError};
+use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
     turn: Option<TurnId>,
@@ -18,25 +18,32 @@ impl Recent {
         Self { turn: None, earlier: Vec::new(), current: Vec::new(), keep }
     }
 
-    pub async fn load(store: &Store, key: SessionKey, turn: Option<TurnId>, keep: usize) -> Result<Self, StoreError> {
+    pub async fn load(
+        store: &Store,
+        key: SessionKey,
+        turn: Option<TurnId>,
+        limits: &PromptLimits,
+    ) -> Result<Self, StoreError> {
+        let keep = limits.messages;
         let current = match turn {
             Some(turn) => store.messages(key, MessageRange::FromTurn(turn)).await?,
             None => Vec::new(),
         };
         let before = current.first().map(|stored| stored.ord);
         let earlier = store.messages(key, MessageRange::Last { before, limit: keep }).await?;
-        let messages = |stored: Vec<codelab_store::StoredMessage>| stored.into_iter().map(|s| s.message).collect();
+        let messages =
+            |stored: Vec<StoredMessage>| stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect();
         Ok(Self { turn, earlier: messages(earlier), current: messages(current), keep })
     }
 
-    pub fn push(&mut self, record: &MessageRecord) {
+    pub fn push(&mut self, record: &MessageRecord, limits: &PromptLimits) {
         if self.turn != Some(record.turn) {
             self.turn = Some(record.turn);
             self.earlier.append(&mut self.current);
             let surplus = self.earlier.len().saturating_sub(self.keep);
             self.earlier.drain(..surplus);
         }
-        self.current.push(record.message.clone());
+        self.current.push(for_prompts(&record.message, limits));
     }
 
     pub fn history(&self) -> History<'_> {

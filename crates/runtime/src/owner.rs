@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{
-    Answer, Applied, Decision, Effect, Input, KnownApproval, KnownCall, Refusal, Session, Span, UserMessage, World,
+    Answer, Applied, Decision, Effect, Input, KnownApproval, KnownCall, Phase, Refusal, Session, Span, UserMessage,
+    World,
 };
 use codelab_protocol::{AgentName, CallId, Digest, Timestamp, TurnStatus};
 use codelab_store::{AuditHead, Epoch, NewSession, Realm, Schedule, SessionKey, StoreError, ToolCallStatus};
@@ -203,7 +204,7 @@ impl Owner {
                 Input::ToolResult { call_id, result, known }
             }
             Outside::Decision { call_id, decision, digest, decided_by } => {
-                let known = match loaded.holds(&call_id) {
+                let known = match loaded.session.pending_approval().is_some_and(|open| open.call_id == call_id) {
                     true => None,
                     false => store.approval(loaded.key, &call_id).await?.and_then(|row| known_approval(row.status)),
                 };
@@ -216,7 +217,10 @@ impl Owner {
 
     /// An input that comes from this server itself. If the database does not take it now, it is tried again.
     async fn inside(&mut self, input: Input) {
-        let result = self.take(input.clone()).await;
+        let result = match self.load(false).await {
+            Ok(()) => self.take(input.clone()).await,
+            Err(error) => Err(error),
+        };
         match result {
             Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => {}
             Err(RuntimeError::Store(StoreError::Conflict)) => {
@@ -233,12 +237,14 @@ impl Owner {
     async fn take(&mut self, input: Input) -> Result<Answer, RuntimeError> {
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
+        // What the server does by itself is not the session's activity.
+        let activity = !matches!(input, Input::Tick | Input::Recovered { .. });
         let before = loaded.session.clone();
         let applied = loaded.apply(input, &self.runtime, time)?;
-        if applied.effects.is_empty() && applied.answer == Answer::Nothing {
+        if !applied.changed {
             return Ok(applied.answer);
         }
-        let stored = match loaded.prepare(self.name.realm, applied.effects, time) {
+        let stored = match loaded.prepare(self.name.realm, applied.effects, activity.then_some(time), time) {
             Ok(prepared) => self.store(prepared).await,
             Err(error) => Err(error),
         };
@@ -295,7 +301,7 @@ impl Owner {
         loaded.audit_head = prepared.audit_head;
         loaded.schedule = prepared.schedule;
         if let Some(recent) = &mut loaded.recent {
-            prepared.messages.iter().for_each(|message| recent.push(message));
+            prepared.messages.iter().for_each(|message| recent.push(message, &self.runtime.prompt));
         }
         for event in &prepared.events {
             if let Some(status) = event.settled {
@@ -307,7 +313,11 @@ impl Owner {
                 }
             }
         }
-        self.feed.publish(&prepared.events, loaded.session.turn().is_none());
+        let awaited = match loaded.session.turn().map(|turn| &turn.phase) {
+            Some(Phase::Thinking { message_id, attempt }) => Some((message_id, *attempt)),
+            _ => None,
+        };
+        self.feed.publish(&prepared.events, loaded.session.turn().is_none(), awaited);
         self.runtime.failpoint.pass("after_show");
         for after in prepared.after {
             match after {
@@ -326,7 +336,8 @@ impl Owner {
         self.load(true).await?;
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         loaded.system_prompt = system_prompt;
-        let prepared = loaded.prepare(self.name.realm, Vec::new(), now())?;
+        let time = now();
+        let prepared = loaded.prepare(self.name.realm, Vec::new(), Some(time), time)?;
         match self.store(prepared).await {
             Ok(_) => {}
             Err(error) => {
@@ -345,8 +356,12 @@ impl Owner {
         let store = self.runtime.store.clone();
         let row = store.session(self.name.realm, &self.name.id).await?.ok_or(RuntimeError::SessionNotFound)?;
         if row.deleted_at.is_none() {
-            self.load(false).await?;
-            self.take(Input::Cancel { drop_queue: true }).await?;
+            match self.load(false).await {
+                Ok(()) => drop(self.take(Input::Cancel { drop_queue: true }).await?),
+                // A session that cannot be read can still be deleted.
+                Err(RuntimeError::Store(StoreError::Corrupt(_))) => {}
+                Err(error) => return Err(error),
+            }
         } else if !hard {
             return Err(RuntimeError::SessionNotFound);
         }
@@ -368,16 +383,21 @@ impl Loaded {
         self.session.apply(input, &mut world)
     }
 
-    fn prepare(&self, realm: Realm, effects: Vec<Effect>, now: Timestamp) -> Result<Prepared, StoreError> {
+    fn prepare(
+        &self,
+        realm: Realm,
+        effects: Vec<Effect>,
+        activity: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Prepared, StoreError> {
         let standing =
             Standing { key: self.key, epoch: self.epoch, realm, schedule: self.schedule, audit_head: &self.audit_head };
-        prepare(&self.session, effects, &standing, now)
+        prepare(&self.session, effects, &standing, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }
 
     /// Whether the current turn still holds this call.
     fn holds(&self, call_id: &CallId) -> bool {
-        use codelab_engine::Phase;
         match self.session.turn().map(|turn| &turn.phase) {
             Some(Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. }) => call.call_id == *call_id,
             Some(Phase::AwaitingAnswer { call_id: asked }) => asked == call_id,

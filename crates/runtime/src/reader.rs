@@ -35,6 +35,8 @@ pub struct Reader {
     cursor: u64,
     ready: VecDeque<Item>,
     shown: Option<Shown>,
+    /// Whether it was looked at how the turn stood at the number the reader came with.
+    resumed: bool,
     finished: bool,
     _open: OpenStream,
 }
@@ -81,6 +83,7 @@ impl Reader {
             cursor: after_seq.min(i64::MAX as u64 - 1),
             ready: VecDeque::new(),
             shown: None,
+            resumed: after_seq == 0,
             finished: false,
             _open: open,
         }
@@ -100,19 +103,24 @@ impl Reader {
             if self.finished {
                 return Ok(None);
             }
+            if matches!(self.scope, Scope::Log { .. }) && !self.resumed {
+                self.resume().await?;
+                self.resumed = true;
+                continue;
+            }
             let feed = Arc::clone(&self.feed);
             // Registered before looking, so that nothing published in between is missed.
             let changed = feed.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (look, idle, closed) = {
+            let (look, idle, closed, last_seq) = {
                 let state = feed.lock();
-                (self.look(&state), state.idle, state.closed)
+                (self.look(&state), state.idle, state.closed || state.stopped, state.last_seq)
             };
             match look {
                 Look::Found => continue,
                 Look::Behind => {
-                    if self.read_page().await? {
+                    if self.read_page().await? || self.skip_pruned(last_seq) {
                         continue;
                     }
                 }
@@ -153,6 +161,25 @@ impl Reader {
             self.pass_text(state);
         }
         if self.ready.is_empty() && !self.finished { Look::AtTheEnd } else { Look::Found }
+    }
+
+    /// A reader that saw the last event of a turn may have missed that the turn settled there.
+    async fn resume(&mut self) -> Result<(), StoreError> {
+        let page = self.store.events(self.key, self.cursor - 1, 2).await?;
+        if let [event] = page.as_slice()
+            && event.seq == self.cursor
+        {
+            self.ready.extend(event.settled.map(Item::Settled));
+        }
+        Ok(())
+    }
+
+    /// Events that exist by number but are no longer stored.
+    fn skip_pruned(&mut self, last_seq: Option<u64>) -> bool {
+        let Some(to) = last_seq.filter(|last| *last > self.cursor) else { return false };
+        self.ready.push_back(Item::Gap { from: self.cursor + 1, to });
+        self.cursor = to;
+        true
     }
 
     /// Whether the store had anything newer.

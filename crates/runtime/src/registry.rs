@@ -104,12 +104,12 @@ impl Registry {
         let mut state = self.lock();
         state.stopping = true;
         for feed in state.feeds.values().filter_map(Weak::upgrade) {
-            feed.close();
+            feed.stop();
         }
     }
 
     pub fn owners(&self) -> usize {
-        self.lock().owners.len()
+        self.lock().owners.values().filter(|owner| !owner.is_closed()).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -123,6 +123,9 @@ impl State {
             return feed;
         }
         let feed = Arc::new(Feed::default());
+        if self.stopping {
+            feed.stop();
+        }
         self.feeds.insert(name.clone(), Arc::downgrade(&feed));
         feed
     }

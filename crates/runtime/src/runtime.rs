@@ -7,7 +7,7 @@ use codelab_engine::{Answer, Decision, Limits, PromptLimits, Session, Team, User
 use codelab_llm::{Model, ModelDescription};
 use codelab_policy::Policy;
 use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
-use codelab_store::{Realm, SessionRow, Store, StoreError};
+use codelab_store::{Realm, Schedule, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -34,8 +34,6 @@ pub struct Parts {
     pub live: LiveLimits,
     /// Names this run of this server.
     pub server_id: String,
-    /// How long no server was running before this one.
-    pub down_ms: i64,
     pub failpoint: Failpoint,
     pub retention: Retention,
 }
@@ -82,7 +80,6 @@ pub(crate) struct Inner {
     pub metrics: Arc<Metrics>,
     pub live: LiveLimits,
     pub server_id: String,
-    pub down_ms: i64,
     pub failpoint: Failpoint,
     pub registry: Registry,
     /// No new work; owners finish the model call they are in.
@@ -97,7 +94,6 @@ pub(crate) struct Inner {
 pub struct SessionView {
     pub current_agent: AgentName,
     pub turn: Option<TurnStatus>,
-    pub running: bool,
     pub queued: u64,
 }
 
@@ -118,7 +114,6 @@ impl Runtime {
             metrics: parts.metrics,
             live: parts.live,
             server_id: parts.server_id,
-            down_ms: parts.down_ms,
             failpoint: parts.failpoint,
             registry: Registry::default(),
             stopping: CancellationToken::new(),
@@ -149,7 +144,7 @@ impl Runtime {
         }
         self.inner.halted.cancel();
         // The row stays, so that the next run knows since when nobody was there.
-        if let Err(error) = self.inner.store.renew_lease(&self.inner.server_id, now()).await {
+        if let Err(error) = self.inner.store.end_lease(&self.inner.server_id, now()).await {
             tracing::warn!(%error, "the server's lease could not be ended");
         }
         self.inner.store.close().await;
@@ -241,7 +236,7 @@ impl Runtime {
     pub async fn recovered_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
         let row = self.session(id).await?;
         let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
-        if mine || row.schedule == Default::default() {
+        if mine || row.schedule == Schedule::default() {
             return Ok(row);
         }
         self.ask(id, |reply| Mail::Touch { reply: Some(reply) }).await?;
@@ -253,6 +248,7 @@ impl Runtime {
         let row = self.session(id).await?;
         let name = name(id);
         let feed = self.inner.registry.feed(&name);
+        feed.found(row.last_seq, row.schedule == Schedule::default());
         let open = OpenStream::new(&self.inner.metrics);
         Ok(Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open))
     }
@@ -299,7 +295,6 @@ impl SessionView {
         Self {
             current_agent: session.current_agent().clone(),
             turn: session.suspended(),
-            running: session.is_running(),
             queued: session.queued() as u64,
         }
     }

@@ -11,6 +11,7 @@ use crate::registry::Name;
 use crate::runtime::{Inner, Retention};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+const SWEEP_EVERY_LOOKS: u64 = 120;
 /// Due sessions woken at once; the rest follow at the next look.
 const MAX_DUE: usize = 256;
 const RENEW_EVERY: Duration = Duration::from_secs(3);
@@ -29,7 +30,7 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
             Err(error) => tracing::warn!(%error, "due sessions could not be read"),
         }
         looks += 1;
-        if looks.is_multiple_of(120) {
+        if looks.is_multiple_of(SWEEP_EVERY_LOOKS) {
             runtime.registry.sweep();
         }
         let stats = runtime.store.stats();
@@ -48,10 +49,19 @@ pub(crate) async fn lease(runtime: Arc<Inner>) {
         if !pause(&runtime, RENEW_EVERY).await {
             return;
         }
-        let until = now().plus_seconds(LEASE_SECONDS);
-        if let Err(error) = runtime.store.renew_lease(&runtime.server_id, until).await {
+        if let Err(error) = renew(&runtime).await {
             tracing::warn!(%error, "the server's lease could not be renewed");
         }
+    }
+}
+
+async fn renew(runtime: &Inner) -> Result<(), StoreError> {
+    let (time, server) = (now(), &runtime.server_id);
+    let until = time.plus_seconds(LEASE_SECONDS);
+    match runtime.store.renew_lease(server, until).await {
+        // Somebody took the row away; sessions that are still ours stay so.
+        Err(StoreError::Conflict) => runtime.store.register_server(server, time, until).await,
+        other => other,
     }
 }
 

@@ -9,7 +9,7 @@ use codelab_protocol::ErrorCode;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
-use crate::config::Settings;
+use crate::config::{Origin, Settings};
 use crate::error::{ApiError, bad_internal_key};
 
 /// Paths that need no access; everything else, known or not, does.
@@ -30,19 +30,17 @@ impl Names {
             hosts.push(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
         }
         hosts.extend(settings.http.allowed_hosts.iter().map(|host| host.to_lowercase()));
-        let mut origins: Vec<String> =
-            settings.http.allowed_origins.iter().map(|o| o.trim_end_matches('/').to_lowercase()).collect();
-        if let Some(url) = settings.http.public_url.as_ref().and_then(|url| url.parse::<Uri>().ok()) {
-            if let (Some(scheme), Some(authority)) = (url.scheme_str(), url.authority()) {
-                origins.push(format!("{scheme}://{authority}").to_lowercase());
-            }
-            hosts.extend(url.authority().map(|authority| host_of(authority.as_str()).to_lowercase()));
+        let mut origins: Vec<String> = settings.http.allowed_origins.iter().map(Origin::text).collect();
+        if let Some(public) = &settings.http.public_url {
+            origins.push(public.text());
+            hosts.push(public.host().to_owned());
         }
         Self { hosts, origins }
     }
 
     fn knows_host(&self, host: &str) -> bool {
-        let (name, whole) = (host_of(host).to_lowercase(), host.to_lowercase());
+        let whole = host.to_lowercase();
+        let Some(name) = host_of(&whole) else { return false };
         self.hosts.iter().any(|known| *known == name || *known == whole)
     }
 
@@ -111,12 +109,15 @@ fn host_header<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     }
 }
 
-/// A host without its port.
-fn host_of(authority: &str) -> &str {
-    if authority.starts_with('[') {
-        return authority.find(']').and_then(|end| authority.get(..=end)).unwrap_or(authority);
-    }
-    authority.split(':').next().unwrap_or(authority)
+/// A host without its port; nothing else may follow a known name.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.find(']') {
+        Some(end) if authority.starts_with('[') => end + 1,
+        _ => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, rest) = authority.split_at(end);
+    let port = rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    (rest.is_empty() || port).then_some(host)
 }
 
 fn forbidden(message: &str) -> Response {

@@ -24,6 +24,8 @@ pub(crate) struct App {
     pub names: Arc<Names>,
     pub internal_api_key: Secret,
     pub body_bytes: usize,
+    /// The API document, made once.
+    pub openapi: Arc<str>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.

@@ -15,6 +15,9 @@ use crate::error::ApiError;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How much of a parser's complaint, which quotes the input, is shown back.
+const MAX_SHOWN_CHARS: usize = 200;
+
 /// A JSON body within the limit.
 pub(crate) struct JsonBody<T>(pub T);
 
@@ -47,7 +50,10 @@ fn refused(error: &serde_json::Error) -> ApiError {
     let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
     match missing {
         Some(field) => ApiError::missing(field),
-        None => ApiError::invalid(format!("The body is not valid: {text}")),
+        None => {
+            let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+            ApiError::invalid(format!("The body is not valid: {text}"))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Settings: `codelab.toml`, then the environment, then flags. A wrong one stops the start and is named.
 
+mod origin;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use codelab_runtime::{Failpoint, Retention};
 use codelab_store::DatabaseUrl;
 use serde::Deserialize;
 
+pub use origin::Origin;
 pub use sources::Flags;
 
 /// Why the server cannot start with these settings: one line that names the setting.
@@ -57,10 +59,13 @@ pub struct LlmSettings {
 
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
-    pub public_url: Option<String>,
+    pub public_url: Option<Origin>,
     pub allowed_hosts: Vec<String>,
-    pub allowed_origins: Vec<String>,
+    pub allowed_origins: Vec<Origin>,
 }
+
+/// Longer waits would leave the calendar.
+const MAX_TIMEOUT_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// The model of agents that name none.
 pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
@@ -221,6 +226,16 @@ impl File {
             0 => Err(wrong(setting, "must be more than 0")),
             _ => Ok(()),
         };
+        for (setting, seconds) in [
+            ("limits.approval_timeout_seconds", limits.approval_timeout_seconds),
+            ("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds),
+            ("limits.model_timeout_seconds", limits.model_timeout_seconds),
+            ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds),
+        ] {
+            if seconds > MAX_TIMEOUT_SECONDS {
+                return Err(wrong(setting, &format!("must be at most {MAX_TIMEOUT_SECONDS} (ten years)")));
+            }
+        }
         positive("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds)?;
         positive("limits.model_timeout_seconds", limits.model_timeout_seconds)?;
         positive("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds)?;
@@ -268,9 +283,17 @@ impl File {
                 idle_timeout_seconds: limits.model_idle_timeout_seconds,
             },
             http: HttpSettings {
-                public_url: self.server.public_url,
-                allowed_hosts: self.server.allowed_hosts,
-                allowed_origins: self.server.allowed_origins,
+                public_url: match self.server.public_url.filter(|url| !url.is_empty()) {
+                    Some(url) => Some(Origin::parse("server.public_url", &url)?),
+                    None => None,
+                },
+                allowed_hosts: hosts(self.server.allowed_hosts)?,
+                allowed_origins: self
+                    .server
+                    .allowed_origins
+                    .iter()
+                    .map(|origin| Origin::parse("server.allowed_origins", origin))
+                    .collect::<Result<_, _>>()?,
             },
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             internal_api_key: secret("INTERNAL_API_KEY"),
@@ -278,6 +301,14 @@ impl File {
             failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
             data_dir,
         })
+    }
+}
+
+fn hosts(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    match given.iter().find(|host| host.is_empty() || !host.chars().all(plain)) {
+        Some(host) => Err(wrong("server.allowed_hosts", &format!("{host:?} is not a host name"))),
+        None => Ok(given),
     }
 }
 

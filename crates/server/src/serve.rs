@@ -17,6 +17,7 @@ use crate::access::Names;
 use crate::app::{App, router};
 use crate::config::{ConfigError, DEFAULT_MODEL, Settings};
 use crate::listen;
+use crate::openapi::openapi_json;
 use crate::secrets::{Secrets, SecretsError};
 
 /// Why the server did not start: one line.
@@ -62,11 +63,11 @@ impl Server {
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
         let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
-        let run = Run::begin(&store, &settings.data_dir).await?;
         let names = Arc::new(Names::new(&settings));
-        // Bound before anything is resumed: a port that is taken must not disturb a session.
+        // Bound before anything is taken over: a port that is taken must not disturb a running server.
         let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
+        let server_id = begin_run(&store, &settings.data_dir).await?;
         let description = model.describe();
         let runtime = Runtime::start(Parts {
             store,
@@ -78,8 +79,7 @@ impl Server {
             default_model: settings.llm.model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
             metrics: Metrics::new(),
             live: LiveLimits::default(),
-            server_id: run.id,
-            down_ms: run.down_ms,
+            server_id,
             failpoint: settings.failpoint,
             retention: settings.retention,
         })
@@ -89,6 +89,7 @@ impl Server {
             names,
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
+            openapi: openapi_json().into(),
         };
         let stop = CancellationToken::new();
         let listening = tokio::spawn(listen::serve(listener, router(app), stop.clone().cancelled_owned()));
@@ -112,27 +113,16 @@ impl Server {
     }
 }
 
-/// One run of this server, told apart from the one before.
-struct Run {
-    id: String,
-    down_ms: i64,
-}
-
-impl Run {
-    /// Ends the lease of the run that used this data folder before, and learns how long ago that was.
-    async fn begin(store: &Store, data_dir: &Path) -> Result<Self, StartError> {
-        let path = data_dir.join("server-run");
-        let before = std::fs::read_to_string(&path).ok().map(|text| text.trim().to_owned());
-        let mut down_ms = 0;
-        if let Some(before) = before.filter(|id| !id.is_empty()) {
-            let lease = store.server_lease(&before).await?;
-            down_ms = lease.map_or(0, |until| codelab_runtime::now().millis_since(until));
-            store.release_server(&before).await?;
-        }
-        let id = random_hex(8);
-        std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
-        Ok(Self { id, down_ms })
+/// Names this run of the server, and ends the lease of the run that used this data folder before: it is gone.
+async fn begin_run(store: &Store, data_dir: &Path) -> Result<String, StartError> {
+    let path = data_dir.join("server-run");
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    if !before.trim().is_empty() {
+        store.end_lease(before.trim(), codelab_runtime::now()).await?;
     }
+    let id = random_hex(8);
+    std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
+    Ok(id)
 }
 
 /// The configured model, or the demonstration when there is none.

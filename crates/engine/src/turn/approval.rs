@@ -1,12 +1,12 @@
 //! Approvals: a person's decision about a tool call, or the lack of one.
 
-use codelab_policy::{Ask, RememberKey};
+use codelab_policy::{Ask, RememberKey, Verdict};
 use codelab_protocol::{CallId, ChunkBody, Digest, ErrorCode, ToolCallChunk, TurnStatus};
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, Turn, error_data};
+use super::{OpenCall, Phase, Turn, error_data, too_deep};
 use crate::session::Step;
-use crate::world::MAX_REMEMBERED;
+use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
     Answer, Approval, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, KnownApproval, Refusal, Span,
 };
@@ -74,18 +74,33 @@ impl Step<'_, '_> {
                 .with("digest", approval.digest.as_str()));
         }
         if let Decision::Edit { arguments } = &decision {
-            let tool = call.tool.as_str();
-            self.check_call(tool, &Ok(arguments.clone())).map_err(|error| Refusal {
-                code: error.error_code,
-                message: error.message,
-                details: error.details,
-            })?;
+            self.check_edit(call, arguments)?;
         }
         let span = Span { turn: *id, after_seq: self.session.last_seq };
         if let Some(turn) = self.session.turn.take() {
             self.decided(turn, decision, decided_by);
         }
         Ok(Answer::Span(span))
+    }
+
+    /// What a person wrote passes the same checks as what the model wrote.
+    fn check_edit(&self, call: &OpenCall, arguments: &Map<String, Value>) -> Result<(), Refusal> {
+        if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
+            return Err(Refusal::new(ErrorCode::InvalidToolArguments, "The arguments are nested too deeply"));
+        }
+        match self.check_call(call.tool.as_str(), &Ok(arguments.clone())) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal { code: error.error_code, message: error.message, details: error.details }),
+        }
+    }
+
+    /// Why a call would ask now; the person who edits it has answered that already.
+    fn edit_reason(&self, call: &OpenCall, arguments: &Map<String, Value>, before: String) -> String {
+        let checked = self.check_call(call.tool.as_str(), &Ok(arguments.clone()));
+        match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
+            Ok(Verdict::Ask(ask)) => ask.reason,
+            _ => before,
+        }
     }
 
     fn decided(&mut self, turn: Turn, decision: Decision, decided_by: String) {
@@ -104,8 +119,10 @@ impl Step<'_, '_> {
             Decision::Edit { arguments } => {
                 let edited = arguments != call.arguments;
                 let modified = Some(arguments.clone());
-                self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by, None);
-                self.dispatch(turn, OpenCall { arguments, edited, ..call }, Some(approval.reason));
+                let reason = self.edit_reason(&call, &arguments, approval.reason.clone());
+                let audited = Some(reason.clone());
+                self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by, audited);
+                self.dispatch(turn, OpenCall { arguments, edited, ..call }, Some(reason));
             }
             Decision::Reject { feedback } => {
                 let told = match feedback.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -131,8 +148,7 @@ impl Step<'_, '_> {
         let decision = match status {
             ApprovalStatus::Approved => Decided::Approve,
             ApprovalStatus::Edited => Decided::Edit,
-            ApprovalStatus::Rejected | ApprovalStatus::Cancelled => Decided::Reject,
-            ApprovalStatus::Expired => Decided::Timeout,
+            ApprovalStatus::Rejected | ApprovalStatus::Cancelled | ApprovalStatus::Expired => Decided::Reject,
         };
         self.effects.push(Effect::ApprovalClosed { call_id: approval.call_id.clone(), status });
         self.effects.push(Effect::Audit(AuditRecord {
@@ -165,18 +181,21 @@ impl Step<'_, '_> {
             return Answer::Nothing;
         }
         let Some(turn) = self.session.turn.take() else { return Answer::Nothing };
-        let (call, error) = match turn.phase.clone() {
+        let (call, status, error) = match turn.phase.clone() {
             Phase::AwaitingApproval { call, approval } => {
                 let status = ApprovalStatus::Expired;
                 self.close_approval(&approval, status, None, "timeout".to_owned(), None);
                 let seconds = approval.timeout_seconds;
                 let message = format!("Nobody decided about {} within {seconds} seconds", approval.tool);
-                (call, error_data(ErrorCode::HitlTimeout, &message))
+                (call, CallStatus::Rejected, error_data(ErrorCode::HitlTimeout, &message))
             }
             Phase::AwaitingResult { call, .. } => {
                 let seconds = self.world.limits.tool_result_timeout_seconds;
-                let message = format!("No result for {} came within {seconds} seconds", call.tool.as_str());
-                (call, error_data(ErrorCode::TaskTimeout, &message))
+                let message = format!(
+                    "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
+                    call.tool.as_str()
+                );
+                (call, CallStatus::TimedOut, error_data(ErrorCode::TaskTimeout, &message))
             }
             _ => {
                 self.session.turn = Some(turn);
@@ -186,7 +205,7 @@ impl Step<'_, '_> {
         let mut error = error;
         error.details.insert("call_id".to_owned(), call.call_id.as_str().into());
         error.details.insert("tool_name".to_owned(), call.tool.as_str().into());
-        self.close_call(&call.call_id, CallStatus::TimedOut);
+        self.close_call(&call.call_id, status);
         self.note_error(&error.message);
         let told = format!("Error {}: {}", error.error_code.as_str(), error.message);
         self.tool_message(turn.id, &call.call_id, call.tool.as_str(), told);

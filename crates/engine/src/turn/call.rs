@@ -7,9 +7,9 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, PlannedCall, Turn, agent_of, error_data};
+use super::{COMPLETED, OpenCall, Phase, PlannedCall, Turn, agent_of, error_data};
 use crate::session::Step;
-use crate::world::MAX_MODIFIED_FILES;
+use crate::world::{MAX_MODIFIED_FILES, MAX_PATH_CHARS, MAX_REASON_CHARS};
 use crate::{Answer, CallStatus, Effect, KnownCall, Refusal, Span, calculator};
 
 impl Step<'_, '_> {
@@ -39,9 +39,14 @@ impl Step<'_, '_> {
                 };
                 self.server_result(turn, &call, result);
             }
-            // Among several calls a completion would cut the others off.
+            // The last of several calls; alone it never comes here.
+            (ToolSide::Server, ToolArguments::AttemptCompletion { result }) if turn.waiting_calls.is_empty() => {
+                self.tool_message(turn.id, &call.call_id, &call.name, COMPLETED.to_owned());
+                self.complete_turn(turn, result);
+            }
+            // Before others a completion would cut them off.
             (ToolSide::Server, _) => {
-                let message = format!("{} must be the only call of an answer", call.name);
+                let message = format!("{} must be the last call of an answer", call.name);
                 self.refuse_call(turn, &call, error_data(ErrorCode::ToolValidationError, &message));
             }
         }
@@ -168,7 +173,10 @@ impl Step<'_, '_> {
         }
         turn.switches += 1;
         self.tool_message(turn.id, &call.call_id, &call.name, format!("Handed over to {target}"));
-        let reason = if switch.reason.trim().is_empty() { "switch_mode".to_owned() } else { switch.reason };
+        let reason: String = match switch.reason.trim() {
+            "" => "switch_mode".to_owned(),
+            reason => reason.chars().take(MAX_REASON_CHARS).collect(),
+        };
         self.switch(turn.id, target, reason, None);
         self.next_call(turn);
     }
@@ -287,8 +295,9 @@ impl Step<'_, '_> {
         } else if call.tool == Tool::WriteFile
             && let Some(path) = call.arguments.get("path").and_then(Value::as_str)
         {
-            self.session.modified_files.retain(|file| file != path);
-            self.session.modified_files.push_back(path.to_owned());
+            let path: String = path.chars().take(MAX_PATH_CHARS).collect();
+            self.session.modified_files.retain(|file| *file != path);
+            self.session.modified_files.push_back(path);
             if self.session.modified_files.len() > MAX_MODIFIED_FILES {
                 self.session.modified_files.pop_front();
             }

@@ -30,7 +30,8 @@ impl Step<'_, '_> {
         self.show_answer(&turn, &message_id, output);
         let said = output.text.trim();
         let content = match (said.is_empty(), result.trim().is_empty()) {
-            (true, _) => result.clone(),
+            (true, true) => COMPLETED.to_owned(),
+            (true, false) => result.clone(),
             (false, true) => said.to_owned(),
             (false, false) => format!("{said}\n\n{result}"),
         };
@@ -61,6 +62,7 @@ impl Step<'_, '_> {
     pub(crate) fn reset(&mut self) -> Answer {
         self.session.pinned = None;
         self.session.remembered.clear();
+        self.changed = true;
         let answer = self.cancel(true);
         if self.session.current != orchestrator() {
             let turn = self.new_turn_id();

@@ -56,7 +56,7 @@ fn team(mode: Mode) -> Team {
 }
 
 pub fn session() -> Session {
-    Session::new(SessionId::parse("s").unwrap())
+    Session::new(SessionId::parse("s").unwrap(), 1)
 }
 
 /// What a crash leaves: the snapshot, read back.

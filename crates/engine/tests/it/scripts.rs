@@ -55,7 +55,8 @@ impl Play {
                 let seconds: i64 = rest.parse().unwrap();
                 self.stage.now = self.stage.now.plus_millis(seconds * 1000);
                 self.session = restored(&self.session);
-                self.apply(Input::Recovered { down_ms: seconds * 1000 });
+                let epoch = self.session.epoch() + 1;
+                self.apply(Input::Recovered { down_ms: seconds * 1000, epoch });
             }
             _ => {
                 let input = self.input(head, rest);

@@ -27,11 +27,20 @@ fn a_session_keeps_its_promises_in_every_life() {
     if let Some(seed) = number("CODELAB_SEED") {
         return live(seed);
     }
-    for seed in 0..number("CODELAB_SEEDS").unwrap_or(SEEDS) {
-        if let Err(panic) = std::panic::catch_unwind(|| live(seed)) {
-            eprintln!("replay with CODELAB_SEED={seed}");
-            std::panic::resume_unwind(panic);
+    let seeds = number("CODELAB_SEEDS").unwrap_or(SEEDS);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let lives = move || (first..seeds).step_by(threads as usize).for_each(replayable);
+            scope.spawn(lives);
         }
+    });
+}
+
+fn replayable(seed: u64) {
+    if let Err(panic) = std::panic::catch_unwind(|| live(seed)) {
+        eprintln!("replay with CODELAB_SEED={seed}");
+        std::panic::resume_unwind(panic);
     }
 }
 
@@ -97,7 +106,7 @@ impl Life {
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.record.model_lost();
-        let input = Input::Recovered { down_ms };
+        let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
         let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
         self.record.commit(&input, &applied.effects, &self.session, &self.stage.limits);
         let grace = self.stage.now.plus_seconds(30);

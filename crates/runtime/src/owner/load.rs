@@ -1,6 +1,7 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
 use codelab_engine::{Input, Session};
+use codelab_protocol::Timestamp;
 use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
 
 use super::{Loaded, Owner};
@@ -8,6 +9,13 @@ use crate::RuntimeError;
 use crate::clock::now;
 use crate::history::Recent;
 use crate::ids::random_u32;
+
+const FIRST_EPOCH: Epoch = Epoch(1);
+
+/// How long ago a lease ended.
+fn down_since(lease: Option<Timestamp>) -> i64 {
+    lease.map_or(0, |until| now().millis_since(until))
+}
 
 impl Owner {
     /// Makes the session available; a missing one only where the input may make it.
@@ -31,8 +39,8 @@ impl Owner {
     fn unborn(&self) -> Loaded {
         Loaded {
             key: SessionKey::allocate(now().as_millis(), random_u32()),
-            epoch: Epoch(1),
-            session: Session::new(self.name.id.clone()),
+            epoch: FIRST_EPOCH,
+            session: Session::new(self.name.id.clone(), FIRST_EPOCH.0),
             system_prompt: None,
             audit_head: audit_chain::genesis(),
             schedule: Schedule::default(),
@@ -46,6 +54,10 @@ impl Owner {
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
+        let down_ms = match &row.owner {
+            Some(owner) if !mine => down_since(runtime.store.server_lease(owner).await?),
+            _ => 0,
+        };
         let epoch = match mine {
             true => row.epoch,
             false => {
@@ -54,9 +66,9 @@ impl Owner {
         };
         let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
         self.feed.opened(session.last_seq(), session.turn().is_none());
-        // In the same server run nothing is lost but a model call whose owner died.
-        let down_ms = if mine { 0 } else { runtime.down_ms };
-        let recover = !mine || session.is_running();
+        // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
+        // lost but a model call whose owner died.
+        let recover = session.epoch() != epoch.0 || session.is_running();
         self.loaded = Some(Loaded {
             key: row.key,
             epoch,
@@ -67,8 +79,9 @@ impl Owner {
             recent: None,
             new: false,
         });
-        if recover {
-            self.take(Input::Recovered { down_ms }).await?;
+        if recover && let Err(error) = self.take(Input::Recovered { down_ms, epoch: epoch.0 }).await {
+            self.loaded = None;
+            return Err(error);
         }
         Ok(())
     }

@@ -57,32 +57,37 @@ impl Owner {
                 text: String::new(),
             });
         }
-        let session = self.name.id.clone();
-        tracing::debug!(%session, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
+        tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let task = tokio::spawn(async move {
             match request {
                 Ok(request) => perform(&runtime, &feed, &call, request).await,
-                Err(error) => {
-                    tracing::error!(%session, %error, "the history could not be read");
-                    Err(failure(ErrorCode::DbReadError, "The session's history could not be read"))
-                }
+                Err(failure) => Err(failure),
             }
         });
         self.model = Some(ModelTask { id, task });
     }
 
-    async fn request(&mut self, call: &ModelCall) -> Result<ModelRequest, StoreError> {
+    async fn request(&mut self, call: &ModelCall) -> Result<ModelRequest, ModelFailure> {
         let runtime = Arc::clone(&self.runtime);
-        let loaded = self.loaded.as_mut().ok_or(StoreError::NotFound)?;
+        let unreadable = |error: StoreError| {
+            tracing::error!(%error, "the history could not be read");
+            failure(ErrorCode::DbReadError, "The session's history could not be read")
+        };
+        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(StoreError::NotFound))?;
         if let Purpose::Classify { text } = &call.purpose {
             return Ok(classification_request(&runtime.team, &runtime.default_model, text));
         }
-        let keep = runtime.prompt.messages;
         let recent = match &mut loaded.recent {
             Some(recent) => recent,
-            none => none.insert(Recent::load(&runtime.store, loaded.key, Some(call.id.turn), keep).await?),
+            none => {
+                let turn = Some(call.id.turn);
+                let recent = Recent::load(&runtime.store, loaded.key, turn, &runtime.prompt).await;
+                none.insert(recent.map_err(unreadable)?)
+            }
         };
-        let agent = runtime.team.get(&call.agent).ok_or(StoreError::NotFound)?;
+        let agent = runtime.team.get(&call.agent).ok_or_else(|| {
+            failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
+        })?;
         let prompt = loaded.system_prompt.as_deref().unwrap_or_default();
         Ok(step_request(
             &loaded.session,

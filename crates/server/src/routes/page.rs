@@ -9,7 +9,6 @@ use codelab_protocol::HealthStatus;
 
 use super::health::report;
 use crate::app::App;
-use crate::openapi::openapi_json;
 
 const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -22,8 +21,8 @@ const CONTENT_SECURITY_POLICY: &str =
     security(()),
     responses((status = 200, description = "This document", body = Object)),
 )]
-pub(super) async fn openapi() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], openapi_json())
+pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], app.openapi.to_string())
 }
 
 /// How the server stands, for a person

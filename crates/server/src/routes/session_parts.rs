@@ -4,8 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{AgentHistory, AuditEntry, AuditList, Chunk, ErrorBody, PendingApprovals, SessionHistory};
-use codelab_store::{AuditRow, MessageRange, Realm, audit_chain};
+use codelab_protocol::{
+    AgentHistory, AuditEntry, AuditList, Chunk, ErrorBody, PendingApprovals, SessionHistory, SessionId,
+};
+use codelab_store::{AuditRow, MessageRange, Realm, SessionKey, audit_chain};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -95,11 +97,20 @@ pub(super) async fn agent_history(
 )]
 pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<AuditList>> {
     let row = app.runtime.session(&id).await?;
-    let rows = app.runtime.store().audit(row.key).await?;
-    let head = app.runtime.store().audit_head(row.key).await?;
-    let verified = audit_chain::verify(Realm::Runtime, &id, &rows, head.as_ref()).is_ok();
+    let (mut rows, mut verified) = read_audit(&app, row.key, &id).await?;
+    if !verified {
+        // A decision may have come between reading the rows and their head.
+        (rows, verified) = read_audit(&app, row.key, &id).await?;
+    }
     let audit = rows.into_iter().map(entry).collect();
     Ok(Json(AuditList { session_id: id, audit, verified }))
+}
+
+async fn read_audit(app: &App, key: SessionKey, id: &SessionId) -> ApiResult<(Vec<AuditRow>, bool)> {
+    let rows = app.runtime.store().audit(key).await?;
+    let head = app.runtime.store().audit_head(key).await?;
+    let verified = audit_chain::verify(Realm::Runtime, id, &rows, head.as_ref()).is_ok();
+    Ok((rows, verified))
 }
 
 fn entry(row: AuditRow) -> AuditEntry {

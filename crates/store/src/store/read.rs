@@ -52,8 +52,13 @@ const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT
 // In the order of the index by turn, which the planner would not take for another order.
 const MESSAGES_FROM_TURN: &str = select_messages!("turn >= $2 ORDER BY turn, ord");
 
+/// Bodies of events read at once.
+const MAX_PAGE_BYTES: u64 = 256 * 1024;
+
 const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+const EVENT_SIZES: &str = "SELECT OCTET_LENGTH(body) FROM events WHERE session_key = $1 AND seq > $2 \
+     ORDER BY seq LIMIT $3";
 const EVENTS_OF_TURN: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND turn = $2 AND seq > $3 ORDER BY seq LIMIT $4";
 const SWITCHES: &str = "SELECT from_agent, to_agent, reason, confidence, switched_at FROM agent_switches \
@@ -118,8 +123,21 @@ impl Store {
     }
 
     /// The stored events after `after_seq`, in order.
+    /// At most `limit`, and no more than fit a page, but at least one where there is one.
     pub async fn events(&self, key: SessionKey, after_seq: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.read(EVENTS, vec![key.into(), after_seq.into(), (limit as u64).into()], event).await
+        let params = |limit: usize| vec![key.into(), after_seq.into(), (limit as u64).into()];
+        let sizes = self.read(EVENT_SIZES, params(limit), |row| row.count()).await?;
+        let mut bytes = 0;
+        let fits = |size: &&u64| {
+            let room = bytes < MAX_PAGE_BYTES;
+            bytes += **size;
+            room
+        };
+        let page = sizes.iter().take_while(fits).count();
+        if page == 0 {
+            return Ok(Vec::new());
+        }
+        self.read(EVENTS, params(page), event).await
     }
 
     pub async fn events_of_turn(

@@ -12,6 +12,7 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
      lease_expires_at = excluded.lease_expires_at";
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
+const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const RELEASE: &str = "DELETE FROM servers WHERE server_id = $1";
 
@@ -50,6 +51,11 @@ impl Store {
     /// Its sessions are free for others at once.
     pub async fn release_server(&self, server_id: &str) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(RELEASE, vec![Param::text(server_id)])]).await.map(drop)
+    }
+
+    /// Its sessions are free for others at once; the row tells since when.
+    pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
+        self.write(None, vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])]).await.map(drop)
     }
 
     /// Until when a server's lease runs or ran; `None` when it was given back or never existed.
