@@ -2,6 +2,7 @@
 
 mod agent;
 mod agents;
+mod frame;
 mod health;
 mod page;
 mod session_parts;

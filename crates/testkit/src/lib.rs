@@ -3,10 +3,12 @@
 //! Panics where a test would: everything here is for tests only.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test kit fails by panicking")]
 
+mod asked;
 mod seen;
 mod server;
 
+pub use asked::Asked;
 pub use codelab_client::{Access, Client, ClientError, EventData, EventStream, Method, RawResponse, StreamEvent};
-pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply};
+pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use seen::Seen;
-pub use server::{INTERNAL_KEY, TestServer, hitl_decision, message, refusal, request, tool_result};
+pub use server::{INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result};

@@ -1,7 +1,10 @@
 //! What a stream showed, in the words of a test.
 
 use codelab_client::{EventData, EventStream, StreamEvent};
-use codelab_protocol::{CallId, ChunkBody, ErrorData, ToolCallChunk, TurnStatus};
+use codelab_protocol::{
+    AssistantDelta, AssistantMessage, CallId, ChunkBody, Completion, ErrorData, Question, SwitchAgent, ToolCallChunk,
+    TurnStatus,
+};
 
 /// All events of one stream, in order.
 #[derive(Debug)]
@@ -12,6 +15,30 @@ pub struct Seen {
 impl Seen {
     pub async fn all(stream: EventStream) -> Self {
         Self { events: stream.collect().await.expect("the stream ends well") }
+    }
+
+    /// What comes until a turn settles; the stream can be read on. A `done` that is only said again, to a reader that
+    /// came back to the end of the log, is passed over.
+    pub async fn until_done(stream: &mut EventStream) -> Self {
+        loop {
+            let seen = Self::until(stream, |event| matches!(event.data, EventData::Done(_))).await;
+            if !seen.ids().is_empty() {
+                return seen;
+            }
+        }
+    }
+
+    /// What comes up to the first event of that kind, this one included.
+    pub async fn until(stream: &mut EventStream, last: impl Fn(&StreamEvent) -> bool) -> Self {
+        let mut events = Vec::new();
+        loop {
+            let event = stream.next().await.expect("the stream goes on").expect("the stream can be read");
+            let found = last(&event);
+            events.push(event);
+            if found {
+                return Self { events };
+            }
+        }
     }
 
     /// One word per stored event, e.g. `switch_agent coder`, `tool_call write_file?` (asks), `error LLM_ERROR`.
@@ -35,11 +62,57 @@ impl Seen {
 
     /// The text of all deltas, as a client would show it.
     pub fn streamed_text(&self) -> String {
+        self.deltas().into_iter().map(|delta| delta.content.as_str()).collect()
+    }
+
+    /// The statuses of all `done` frames.
+    pub fn statuses(&self) -> Vec<TurnStatus> {
+        let done = self.events.iter().filter_map(|event| match &event.data {
+            EventData::Done(done) => Some(done.status),
+            _ => None,
+        });
+        done.collect()
+    }
+
+    pub fn deltas(&self) -> Vec<&AssistantDelta> {
         let deltas = self.chunks().filter_map(|chunk| match chunk {
-            ChunkBody::AssistantDelta(delta) => Some(delta.content.as_str()),
+            ChunkBody::AssistantDelta(delta) => Some(delta),
             _ => None,
         });
         deltas.collect()
+    }
+
+    /// The last finished answer that was shown.
+    pub fn answer(&self) -> &AssistantMessage {
+        let answers = self.chunks().filter_map(|chunk| match chunk {
+            ChunkBody::AssistantMessage(message) => Some(message),
+            _ => None,
+        });
+        answers.last().expect("an answer was shown")
+    }
+
+    pub fn completion(&self) -> &Completion {
+        let completions = self.chunks().filter_map(|chunk| match chunk {
+            ChunkBody::Completion(completion) => Some(completion),
+            _ => None,
+        });
+        completions.last().expect("a completion was shown")
+    }
+
+    pub fn question(&self) -> &Question {
+        let questions = self.chunks().filter_map(|chunk| match chunk {
+            ChunkBody::Question(question) => Some(question),
+            _ => None,
+        });
+        questions.last().expect("a question was shown")
+    }
+
+    pub fn switches(&self) -> Vec<&SwitchAgent> {
+        let switches = self.chunks().filter_map(|chunk| match chunk {
+            ChunkBody::SwitchAgent(switch) => Some(switch),
+            _ => None,
+        });
+        switches.collect()
     }
 
     /// The last tool call that was shown.

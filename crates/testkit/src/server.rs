@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use codelab_client::{Access, Client, ClientError, EventStream};
-use codelab_fakemodel::FakeModel;
-use codelab_protocol::{AgentStreamRequest, CallId, HitlDecision, SessionId};
+use codelab_client::{Access, Client, ClientError, EventStream, Method};
+use codelab_fakemodel::{FakeModel, RecordedRequest};
+use codelab_protocol::{
+    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry,
+};
 use codelab_server::{Flags, Server, Settings, StartError};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::Seen;
+use crate::{Asked, Seen};
 
 pub const INTERNAL_KEY: &str = "test-internal-key";
 
@@ -97,8 +99,55 @@ impl TestServer {
     }
 
     pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
-        let stream = self.client.send(request).await.expect("the request is taken");
-        Seen::all(stream).await
+        Seen::all(self.open(request).await).await
+    }
+
+    /// Sends, and leaves the reading of the stream to the test.
+    pub async fn open(&self, request: &AgentStreamRequest) -> EventStream {
+        self.client.send(request).await.expect("the request is taken")
+    }
+
+    /// The session's events after a number, and those to come.
+    pub async fn follow(&self, session: &str, after: u64) -> EventStream {
+        self.client.events(&id(session), Some(after), true).await.expect("the events can be read")
+    }
+
+    /// All stored events of the session.
+    pub async fn log(&self, session: &str) -> Seen {
+        Seen::all(self.client.events(&id(session), None, false).await.expect("the events can be read")).await
+    }
+
+    pub async fn history(&self, session: &str) -> Vec<Message> {
+        self.client.history(&id(session)).await.expect("the history can be read").messages
+    }
+
+    pub async fn pending(&self, session: &str) -> Vec<ApprovalInfo> {
+        self.client.pending_approvals(&id(session)).await.expect("the approvals can be read").pending_approvals
+    }
+
+    pub async fn audit(&self, session: &str) -> AuditList {
+        self.client.audit(&id(session)).await.expect("the audit can be read")
+    }
+
+    pub async fn switches(&self, session: &str) -> Vec<SwitchEntry> {
+        self.client.agent_history(&id(session)).await.expect("the switches can be read").switches
+    }
+
+    pub async fn current_agent(&self, session: &str) -> String {
+        let current = self.client.current_agent(&id(session)).await.expect("the agent can be read");
+        current.current_agent.into()
+    }
+
+    /// The model requests that were steps of an agent, without the classifications.
+    pub fn steps(&self) -> Vec<RecordedRequest> {
+        self.model.requests().into_iter().filter(|request| !request.is_classification()).collect()
+    }
+
+    /// A plain request with the internal key; the body is null where there is none.
+    pub async fn http(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let answer = self.client.raw(method, path, &[("content-type", "application/json")], body).await.unwrap();
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
     /// The status and code of a request that must be refused.
@@ -112,9 +161,13 @@ async fn boot(data: &Path, environment: &[(String, String)]) -> Result<Server, S
     Server::start(Settings::load(flags, environment.iter().cloned())?).await
 }
 
+pub fn id(session: &str) -> SessionId {
+    SessionId::parse(session).unwrap()
+}
+
 pub fn request(session: &str) -> AgentStreamRequest {
     AgentStreamRequest {
-        session_id: SessionId::parse(session).unwrap(),
+        session_id: id(session),
         message_type: None,
         message: None,
         agent_type: None,

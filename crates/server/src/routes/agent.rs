@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::{Decision, UserMessage};
 use codelab_protocol::{
-    AgentName, AgentStreamRequest, CallId, Chunk, Digest, ErrorBody, ErrorCode, HitlDecision, MessageType,
+    AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, HitlDecision, MessageType,
 };
 use codelab_runtime::Reader;
 use serde_json::Value;
 
+use super::frame::Frame;
 use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::JsonBody;
@@ -26,7 +27,7 @@ use crate::sse;
     security(("internal_key" = [])),
     request_body = AgentStreamRequest,
     responses(
-        (status = 200, description = "Server-sent events, each one a chunk", body = Chunk, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
         (status = 404, description = "Unknown session, agent, tool call or approval", body = ErrorBody),
         (status = 409, description = "Decided, answered or cancelled already, or not approved yet", body = ErrorBody),
         Refused,

@@ -59,7 +59,7 @@ pub(super) async fn report(app: &App) -> Health {
     path = "/metrics",
     tag = "health",
     security(("internal_key" = []), ("internal_bearer" = [])),
-    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain"), Refused),
+    responses((status = 200, description = "Prometheus text", body = String, content_type = "application/openmetrics-text"), Refused),
 )]
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

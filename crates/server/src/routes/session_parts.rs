@@ -4,13 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{
-    AgentHistory, AuditEntry, AuditList, Chunk, ErrorBody, PendingApprovals, SessionHistory, SessionId,
-};
+use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory, SessionId};
 use codelab_store::{AuditRow, MessageRange, Realm, SessionKey, audit_chain};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::frame::Frame;
 use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{Params, SessionPath};
@@ -146,7 +145,7 @@ pub(super) struct Place {
     security(("internal_key" = [])),
     params(("session_id" = String, Path, description = "The session"), Place),
     responses(
-        (status = 200, description = "Server-sent events, each one a chunk", body = Chunk, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
         (status = 404, description = "Unknown session", body = ErrorBody),
         Refused,
         Invalid,

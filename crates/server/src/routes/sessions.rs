@@ -128,6 +128,7 @@ pub(super) async fn reset(State(app): State<App>, SessionPath(id): SessionPath) 
 pub(super) struct Cancellation {
     /// `drop` empties the queue as well; otherwise the next waiting message starts.
     #[serde(default)]
+    #[param(inline)]
     queue: Queue,
 }
 

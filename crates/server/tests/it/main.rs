@@ -1,4 +1,16 @@
 //! The server as its callers meet it: real HTTP, a real scripted model, real SSE.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod abuse;
+mod access;
+mod approvals;
+mod errors;
+mod lifecycle;
+mod openapi;
+mod queue;
+mod raw;
+mod restart;
+mod results;
 mod scenarios;
+mod streams;
+mod switching;

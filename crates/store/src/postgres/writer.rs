@@ -65,6 +65,8 @@ pub(super) async fn run(
     let mut batch = Vec::with_capacity(max_batch);
     let mut closing = Vec::new();
     while let Some(job) = queue.recv().await {
+        // Those who were answered just now may have more to write: one turn lets them join this batch.
+        tokio::task::yield_now().await;
         let mut next = Some(job);
         while let Some(job) = next.take() {
             match job {

@@ -1,11 +1,15 @@
 //! The files of the repository: tracked ones, and new ones that git does not ignore.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+
+/// The one crate that is not beneath `crates/`.
+const BENCHMARKS: &str = "bench";
 
 pub struct Repository {
     root: PathBuf,
@@ -59,17 +63,18 @@ impl Repository {
         Ok(metadata.is_file() && metadata.permissions().mode() & 0o111 == 0o111)
     }
 
-    /// Names of the folders beneath `crates/` that hold a crate.
-    pub fn crate_folders(&self) -> Result<Vec<String>> {
-        let mut folders = Vec::new();
+    /// The manifests of our crates by the names of their folders: those beneath `crates/`, and the benchmarks.
+    pub fn manifests(&self) -> Result<BTreeMap<String, String>> {
+        let mut folders = vec![BENCHMARKS.to_owned()];
         for entry in fs::read_dir(self.root.join("crates"))? {
-            let entry = entry?;
-            if entry.path().join("Cargo.toml").is_file() {
-                folders.push(entry.file_name().to_string_lossy().into_owned());
-            }
+            folders.push(format!("crates/{}", entry?.file_name().to_string_lossy()));
         }
-        folders.sort();
-        Ok(folders)
+        let manifest = |folder: String| {
+            let path = format!("{folder}/Cargo.toml");
+            let name = folder.rsplit('/').next().unwrap_or_default().to_owned();
+            self.root.join(&path).is_file().then_some((name, path))
+        };
+        Ok(folders.into_iter().filter_map(manifest).collect())
     }
 
     /// The NUL-separated answer of git; who owns the clone does not matter for reading it.

@@ -1,0 +1,172 @@
+//! The program's commands, as a person at a terminal meets them.
+
+use std::path::Path;
+
+use codelab_fakemodel::Reply;
+use codelab_protocol::{SessionInfo, TurnStatus};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, now};
+use crate::process::{ran, refused};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_data_is_refused() {
+    let lab = Lab::start().await;
+    let folder = text(lab.data_dir());
+    let complaint = refused(&["serve", "--addr", "127.0.0.1:0", "--data-dir", folder], &lab.settings).await;
+    assert!(complaint.contains("codelab.db") && complaint.contains("in use by another process"), "{complaint}");
+    lab.client().health().await.expect("the first server is not disturbed");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let lab = Lab::start().await;
+    let other = lab.home().join("other");
+    let complaint = refused(&["serve", "--addr", lab.server().host(), "--data-dir", text(&other)], &lab.settings).await;
+    assert!(complaint.contains(lab.server().host()) && complaint.contains("in use"), "{complaint}");
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_server_restores_the_same_sessions() {
+    let mut lab = Lab::start().await;
+    lab.model.default_reply(Reply::text("Noted."));
+    lab.model.on(
+        |body| body["messages"].to_string().contains("write it"),
+        Reply::tool_call("write_file", json!({"path": "a.txt", "content": "x"})),
+    );
+    for session in ["one", "two", "three"] {
+        lab.say(session, "remember me").await;
+    }
+    let asked = lab.say("asking", "write it").await;
+    let file = lab.home().join("backup.db");
+    let said = ran(&["backup", text(&file), "--data-dir", text(lab.data_dir())], &[]).await;
+    assert!(said.contains("backup.db"), "{said}");
+    let before = (sessions(&lab).await, lab.history("two").await, lab.log("two").await.events);
+    lab.say("two", "after the backup").await;
+
+    let again = refused(&["backup", text(&file), "--data-dir", text(lab.data_dir())], &[]).await;
+    assert!(again.contains("exists already"), "{again}");
+    let onto_it = refused(&["restore", text(&file), "--data-dir", text(lab.data_dir())], &[]).await;
+    assert!(onto_it.contains("in use by another process"), "{onto_it}");
+
+    lab.kill().await;
+    let fresh = lab.home().join("fresh");
+    ran(&["restore", text(&file), "--data-dir", text(&fresh)], &[]).await;
+    lab.set_data_dir(&fresh);
+    lab.boot().await;
+    assert_eq!((sessions(&lab).await, lab.history("two").await, lab.log("two").await.events), before);
+    let approved = lab.approve("asking", &asked.call_id()).await;
+    assert_eq!(approved.status(), TurnStatus::AwaitingToolResult, "a waiting approval comes along");
+
+    let nonsense = lab.home().join("nonsense.db");
+    std::fs::write(&nonsense, "not a database at all, whatever its name says").unwrap();
+    refused(&["restore", text(&nonsense), "--data-dir", text(&lab.home().join("third"))], &[]).await;
+    let missing = refused(&["restore", "/nowhere/backup.db", "--data-dir", text(&fresh)], &[]).await;
+    assert!(missing.contains("/nowhere/backup.db"), "{missing}");
+}
+
+async fn sessions(lab: &Lab) -> Vec<String> {
+    let list = lab.client().sessions(None, None).await.unwrap().sessions;
+    let row = |session: SessionInfo| serde_json::to_string(&session).unwrap();
+    list.into_iter().map(row).collect()
+}
+
+#[tokio::test]
+async fn wrong_settings_are_named_in_one_line() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    let config = home.path().join("wrong.toml");
+    std::fs::write(&config, "addr = \"127.0.0.1:0\"\n[limits]\nsteps = \"many\"\n").unwrap();
+    let broken = home.path().join("broken.toml");
+    std::fs::write(&broken, "addr = \"127.0.0.1:0\"\n[limits\n").unwrap();
+    let (config, broken, missing) = (text(&config), text(&broken), "/nowhere/codelab.toml");
+    let exposed = ("JWT_SECRET", "0123456789abcdef0123456789abcdef");
+    #[rustfmt::skip]
+    let cases: [(&[&str], &[(&str, &str)], &str); 11] = [
+        (&["--addr", "not an address"], &[], "addr: must be an IP address and a port"),
+        (&["--addr", "0.0.0.0:0"], &[exposed], "INTERNAL_API_KEY and JWT_SECRET must both be set"),
+        (&["--config", config], &[], "limits.steps: "),
+        (&["--config", broken], &[], "broken.toml, line 2: "),
+        (&["--config", missing], &[], "/nowhere/codelab.toml: "),
+        (&[], &[("CODELAB_LIMITS__QUEUE_LENGHT", "3")], "limits"),
+        (&[], &[("CODELAB_LIMITS__MODEL_TIMEOUT_SECONDS", "0")], "limits.model_timeout_seconds: must be more than 0"),
+        (&[], &[("DATABASE_URL", "mysql://localhost/x")], "database.url: "),
+        (&[], &[("DATABASE_URL", "postgres://someone:hidden@127.0.0.1:1/x")], "database"),
+        (&[], &[("LLM_PROXY_URL", "not a url")], "LLM_PROXY_URL"),
+        (&[], &[("CODELAB_MULTIPLE_TOOL_CALLS", "both")], "multiple_tool_calls: "),
+    ];
+    for (arguments, environment, expected) in cases {
+        let mut all = vec!["serve", "--data-dir", text(&folder)];
+        if !arguments.contains(&"--addr") {
+            all.extend(["--addr", "127.0.0.1:0"]);
+        }
+        all.extend(arguments);
+        let environment: Vec<_> = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let complaint = refused(&all, &environment).await;
+        assert!(complaint.starts_with("codelab: ") && complaint.contains(expected), "{expected:?}: {complaint}");
+        assert!(!complaint.contains("hidden"), "{complaint}");
+    }
+}
+
+#[tokio::test]
+async fn help_says_what_there_is() {
+    #[rustfmt::skip]
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["--help"], &["serve", "token", "audit", "backup", "restore", "--version"]),
+        (&["serve", "--help"], &["--addr", "CODELAB_ADDR", "127.0.0.1:8080", "--data-dir", "CODELAB_DATA_DIR", "--config"]),
+        (&["token", "--help"], &["--user", "--days", "--admin", "--data-dir"]),
+        (&["audit", "--help"], &["verify"]),
+        (&["audit", "verify", "--help"], &["--data-dir"]),
+        (&["backup", "--help"], &["<FILE>", "also while the server runs", "--data-dir"]),
+        (&["restore", "--help"], &["<FILE>", "while the server is stopped", "--data-dir"]),
+    ];
+    for (arguments, expected) in cases {
+        let help = ran(arguments, &[]).await;
+        for word in expected {
+            assert!(help.contains(word), "codelab {arguments:?} does not mention {word}:\n{help}");
+        }
+    }
+    let version = ran(&["--version"], &[]).await;
+    assert_eq!(version.trim(), concat!("codelab ", env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn a_token_carries_the_documented_claims() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    for (arguments, days, role) in
+        [(&["--user", "7"][..], 30, Value::Null), (&["--user", "7", "--days", "2", "--admin"][..], 2, json!("admin"))]
+    {
+        let token = ran(&[&["token", "--data-dir", text(&folder)], arguments].concat(), &[]).await;
+        let secret = std::fs::read_to_string(folder.join("secrets/jwt_secret")).unwrap();
+        let key = DecodingKey::from_secret(secret.trim().as_bytes());
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_audience(&["codelab"]);
+        validation.set_required_spec_claims(&["exp", "aud", "sub"]);
+        let claims = jsonwebtoken::decode::<Value>(token.trim(), &key, &validation).expect("the token is valid").claims;
+        assert_eq!((&claims["sub"], &claims["aud"], &claims["role"]), (&json!("7"), &json!("codelab"), &role));
+        let left_seconds = claims["exp"].as_i64().unwrap() - now().as_millis() / 1000;
+        assert!((days * 86_400 - 60..=days * 86_400).contains(&left_seconds), "{claims}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_make_no_sense_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    for (arguments, expected) in [
+        (["--user", "0", "--days", "1"], "--user must be a positive number"),
+        (["--user=-1", "--days", "1", "--admin"], "--user must be a positive number"),
+        (["--user", "7", "--days", "0"], "--days must be 1 to 3650"),
+        (["--user", "7", "--days", "3651"], "--days must be 1 to 3650"),
+    ] {
+        let complaint = refused(&[&["token", "--data-dir", text(&folder)], &arguments[..]].concat(), &[]).await;
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+    assert!(!folder.exists(), "nothing is made for a refused token");
+}

@@ -1,0 +1,212 @@
+//! A disk that runs full under the server, and has room again.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+use std::process::Command;
+
+use codelab_client::Method;
+use codelab_fakemodel::{Gate, Reply};
+use codelab_protocol::{HealthStatus, Role, TurnStatus};
+use codelab_testkit::id;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::lab::{Lab, approval, refusal, to_coder};
+use crate::process::{ran, refused};
+
+const DISK: &str = "size=6m";
+/// More messages than fit into what a write-ahead log has left in its last pages.
+const MAX_LAST_MESSAGES: usize = 64;
+
+#[tokio::test]
+async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let mut lab = Lab::prepare(&[]).await;
+    lab.set_data_dir(&disk.folder());
+    lab.boot().await;
+    let gate = Gate::new();
+    lab.model.on(|body| said(body, "waits"), Reply::text("It was worth it.").hold(&gate));
+    lab.model.on(|body| said(body, "write"), Reply::tool_call("write_file", json!({"path": "a.txt", "content": "x"})));
+    lab.model.default_reply(Reply::text("Noted."));
+
+    lab.say("s", "the first message").await;
+    let asked = lab.say("asking", "please write").await;
+    let mut waiting = lab.client().send(&to_coder("waiting", "one that waits")).await.unwrap();
+    gate.reached().await;
+
+    disk.fill();
+    let mut taken = vec!["the first message".to_owned()];
+    taken.extend(fill_the_log(&lab).await);
+    everything_else_goes_on(&lab).await;
+    let decision = lab.client().send(&approval("asking", &asked.call_id())).await;
+    assert_eq!(refusal(decision), full());
+    assert_eq!(lab.pending("asking").await.len(), 1, "a decision that was not stored is not made");
+    // The model answers into a full disk: nobody is told before it is stored.
+    gate.open();
+    lab.model.wait_until_in_flight(0).await;
+    assert_eq!(lab.said_by(Role::Assistant, "waiting").await, [""; 0]);
+
+    disk.free();
+    let rest = codelab_testkit::Seen::until_done(&mut waiting).await;
+    assert_eq!(
+        rest.status(),
+        TurnStatus::Completed,
+        "it completes by itself, in the stream that was open all the time"
+    );
+    assert_eq!(lab.say("s", "there is room again").await.status(), TurnStatus::Completed);
+    taken.push("there is room again".to_owned());
+    assert_eq!(lab.approve("asking", &asked.call_id()).await.status(), TurnStatus::AwaitingToolResult);
+
+    whole(&lab, &taken).await;
+    lab.crash().await;
+    whole(&lab, &taken).await;
+    lab.kill().await;
+    undamaged(&lab).await;
+}
+
+#[tokio::test]
+async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let mut lab = Lab::prepare(&[]).await;
+    lab.set_data_dir(&disk.folder());
+    lab.boot().await;
+    lab.model.default_reply(Reply::text("Noted."));
+    lab.say("s", "the first message").await;
+    disk.fill();
+    let mut taken = vec!["the first message".to_owned()];
+    taken.extend(fill_the_log(&lab).await);
+    lab.kill().await;
+
+    let folder = lab.data_dir().to_str().unwrap().to_owned();
+    let complaint = refused(&["serve", "--addr", "127.0.0.1:0", "--data-dir", &folder], &lab.settings).await;
+    assert!(complaint.contains("disk") && complaint.contains("full"), "{complaint}");
+    disk.free();
+    lab.boot().await;
+    lab.say("s", "there is room again").await;
+    taken.push("there is room again".to_owned());
+    assert_eq!(lab.said_by(Role::User, "s").await, taken);
+    lab.kill().await;
+    undamaged(&lab).await;
+}
+
+fn full() -> (u16, String) {
+    (507, "DB_WRITE_ERROR".to_owned())
+}
+
+fn said(body: &Value, word: &str) -> bool {
+    body["messages"].as_array().is_some_and(|messages| {
+        messages.last().is_some_and(|last| last["content"].as_str().is_some_and(|text| text.contains(word)))
+    })
+}
+
+/// Sends until the first message is refused, and gives those that were acknowledged before.
+async fn fill_the_log(lab: &Lab) -> Vec<String> {
+    let mut taken = Vec::new();
+    for number in 0..MAX_LAST_MESSAGES {
+        let text = format!("message {number} on a full disk");
+        match lab.client().send(&to_coder("s", &text)).await {
+            Ok(stream) => {
+                taken.push(text);
+                drop(stream);
+            }
+            Err(error) => {
+                assert_eq!(refusal(Err::<(), _>(error)), full());
+                return taken;
+            }
+        }
+    }
+    panic!("{MAX_LAST_MESSAGES} messages fit on a full disk");
+}
+
+/// New things are refused, old ones can be read.
+async fn everything_else_goes_on(lab: &Lab) {
+    assert_eq!(refusal(lab.client().send(&to_coder("new", "hello")).await), full());
+    let body = json!({"session_id": "made"}).to_string();
+    let headers = [("content-type", "application/json")];
+    let answer = lab.client().raw(Method::POST, "/sessions", &headers, body).await.unwrap();
+    let answer_body: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((answer.status, answer_body["error_code"].as_str()), (507, Some("DB_WRITE_ERROR")));
+    let health = lab.client().health().await.unwrap();
+    assert_ne!(health.status, HealthStatus::Unhealthy, "{health:?}");
+    assert_eq!(lab.said_by(Role::User, "s").await[0], "the first message");
+    let ids: Vec<String> =
+        lab.client().sessions(None, None).await.unwrap().sessions.iter().map(|s| s.session_id.to_string()).collect();
+    assert!(!ids.contains(&"new".to_owned()) && !ids.contains(&"made".to_owned()), "{ids:?}");
+}
+
+/// What was acknowledged is there once, in order; what was refused is nowhere.
+async fn whole(lab: &Lab, taken: &[String]) {
+    assert_eq!(lab.said_by(Role::User, "s").await, taken);
+    assert_eq!(lab.said_by(Role::Assistant, "waiting").await, ["It was worth it."]);
+    let audit = lab.client().audit(&id("asking")).await.unwrap();
+    assert!(audit.verified);
+    assert_eq!(audit.audit.len(), 1);
+    for session in ["s", "waiting", "asking"] {
+        lab.log(session).await;
+    }
+}
+
+async fn undamaged(lab: &Lab) {
+    let folder = lab.data_dir().to_str().unwrap();
+    let verdict = ran(&["audit", "verify", "--data-dir", folder], &[]).await;
+    assert!(verdict.starts_with("audit log whole"), "{verdict}");
+    let connection = rusqlite::Connection::open(lab.data_dir().join("codelab.db")).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+/// A file system of a few megabytes, in memory.
+struct SmallDisk {
+    place: TempDir,
+}
+
+impl SmallDisk {
+    /// `None`, and a line that says so, where file systems may not be mounted.
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "codelab-test"]).arg(place.path()).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self { place }),
+            _ => {
+                println!("skipped: a small disk cannot be mounted here");
+                None
+            }
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.place.path().join("data")
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.place.path().join("filler")
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.filler()).unwrap();
+        for piece_bytes in [64 * 1024, 4096] {
+            loop {
+                match file.write_all(&vec![0; piece_bytes]) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("--lazy").arg(self.place.path()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{} stays mounted", self.place.path().display());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A data folder, a scripted model, and one server process after the other on them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use codelab_client::{Client, ClientError};
+use codelab_fakemodel::FakeModel;
+use codelab_protocol::{AgentStreamRequest, ApprovalInfo, CallId, HitlDecision, Message, Role, Timestamp};
+use codelab_testkit::{Seen, hitl_decision, id, message};
+use tempfile::TempDir;
+
+use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+
+pub struct Lab {
+    pub model: FakeModel,
+    pub settings: Vec<(String, String)>,
+    data_dir: PathBuf,
+    /// Beside the data, so that a full disk or a restored database does not touch the log.
+    home: TempDir,
+    server: Option<Process>,
+}
+
+impl Lab {
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With settings, given as environment variables.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        let mut lab = Self::prepare(settings).await;
+        lab.boot().await;
+        lab
+    }
+
+    /// Everything but the server.
+    pub async fn prepare(settings: &[(&str, &str)]) -> Self {
+        let model = FakeModel::start().await;
+        let home = tempfile::tempdir().unwrap();
+        let data_dir = home.path().join("data");
+        let own = [("INTERNAL_API_KEY", INTERNAL_KEY), ("LLM_PROXY_URL", &model.url()), ("RUST_LOG", "warn")];
+        let settings = own.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self { settings: settings.collect(), model, data_dir, home, server: None }
+    }
+
+    pub async fn boot(&mut self) {
+        let log = self.home.path().join("server.log");
+        self.server = Some(Process::start(&self.data_dir, &log, &self.settings).await);
+    }
+
+    pub async fn kill(&mut self) {
+        self.server.take().expect("a server runs").kill().await;
+    }
+
+    /// `kill -9`, then a new server on the same data.
+    pub async fn crash(&mut self) {
+        self.kill().await;
+        self.boot().await;
+    }
+
+    /// The running server leaves this lab, for a test that watches its end.
+    pub fn take_server(&mut self) -> Process {
+        self.server.take().expect("a server runs")
+    }
+
+    pub fn server(&self) -> &Process {
+        self.server.as_ref().expect("a server runs")
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.server().client
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    pub fn set_data_dir(&mut self, folder: &Path) {
+        self.data_dir = folder.to_owned();
+    }
+
+    /// Sends a message to the coder and reads its stream to the end.
+    pub async fn say(&self, session: &str, text: &str) -> Seen {
+        self.send(&to_coder(session, text)).await
+    }
+
+    pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
+        Seen::all(self.client().send(request).await.expect("the request is taken")).await
+    }
+
+    pub async fn approve(&self, session: &str, call: &CallId) -> Seen {
+        self.send(&approval(session, call)).await
+    }
+
+    /// The whole log of a session, read on until a turn ends or suspends.
+    pub async fn until_done(&self, session: &str, after: u64) -> Seen {
+        let mut stream = self.client().events(&id(session), Some(after), true).await.expect("events can be read");
+        let seen = Seen::until_done(&mut stream);
+        tokio::time::timeout(PATIENCE, seen).await.expect("the turn reaches an end")
+    }
+
+    /// All stored events of the session, which must be numbered 1, 2, 3, …
+    pub async fn log(&self, session: &str) -> Seen {
+        let stream = self.client().events(&id(session), None, false).await.expect("events can be read");
+        let seen = Seen::all(stream).await;
+        assert_contiguous(&seen.ids(), 1);
+        seen
+    }
+
+    pub async fn history(&self, session: &str) -> Vec<Message> {
+        self.client().history(&id(session)).await.expect("the history can be read").messages
+    }
+
+    /// What this role said, in order.
+    pub async fn said_by(&self, role: Role, session: &str) -> Vec<String> {
+        let spoken = self.history(session).await.into_iter().filter(|message| message.role == role);
+        spoken.map(|message| message.content).collect()
+    }
+
+    pub async fn pending(&self, session: &str) -> Vec<ApprovalInfo> {
+        self.client().pending_approvals(&id(session)).await.expect("approvals can be read").pending_approvals
+    }
+}
+
+/// A message for a pinned agent, so that no classification comes before the answer.
+pub fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
+    AgentStreamRequest { agent_type: Some("coder".to_owned()), ..message(session, text) }
+}
+
+pub fn approval(session: &str, call: &CallId) -> AgentStreamRequest {
+    hitl_decision(session, call, HitlDecision { decision: Some("APPROVE".to_owned()), ..Default::default() })
+}
+
+pub fn assert_contiguous(ids: &[u64], first: u64) {
+    let expected: Vec<u64> = (first..first + ids.len() as u64).collect();
+    assert_eq!(ids, expected, "events are numbered without gaps and repeats");
+}
+
+/// Status and code of an error answer.
+pub fn refusal<T>(answer: Result<T, ClientError>) -> (u16, String) {
+    match answer {
+        Err(error @ ClientError::Status { .. }) => {
+            let code = error.error_code().map(|code| code.as_str().to_owned()).unwrap_or_default();
+            (error.status().unwrap_or_default(), code)
+        }
+        Err(error) => panic!("not answered: {error}"),
+        Ok(_) => panic!("the request was taken"),
+    }
+}
+
+pub fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Timestamp::from_millis(since.as_millis() as i64)
+}
+
+/// Looks again and again until the condition holds; what it last saw is told when it never does.
+pub async fn eventually<T: std::fmt::Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<(), T>) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(seen) = look().await {
+        assert!(Instant::now() < deadline, "never: {what}; last seen {seen:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

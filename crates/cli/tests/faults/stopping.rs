@@ -1,0 +1,77 @@
+//! A stop that was asked for: within its grace, with what runs either finished or left to be resumed.
+
+use std::time::{Duration, Instant};
+
+use codelab_fakemodel::{Gate, Reply};
+use codelab_protocol::{Role, TurnStatus};
+use codelab_testkit::Seen;
+
+use crate::lab::{Lab, to_coder};
+
+/// What the server gives to model calls and to open connections when it stops, and a slow machine on top.
+const GRACE: Duration = Duration::from_secs(10 + 5 + 5);
+
+#[tokio::test]
+async fn a_stop_lets_a_flowing_answer_finish() {
+    let mut lab = Lab::start().await;
+    let words = "one two three four five six seven eight nine ten";
+    lab.model.reply(Reply::text(words).with_delay_per_delta(Duration::from_millis(50)));
+    let mut stream = lab.client().send(&to_coder("s1", "count")).await.unwrap();
+    Seen::until(&mut stream, |event| event.id.is_none()).await;
+
+    stop(&mut lab).await;
+    lab.boot().await;
+    assert_eq!(lab.until_done("s1", 0).await.status(), TurnStatus::Completed);
+    assert_eq!(lab.said_by(Role::User, "s1").await, ["count"]);
+    assert_eq!(lab.said_by(Role::Assistant, "s1").await, [words]);
+    assert_eq!(lab.model.request_count(), 1, "the call was not thrown away");
+    lab.log("s1").await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever_and_the_turn_goes_on_at_the_next_start() {
+    let mut lab = Lab::start().await;
+    let never = Gate::new();
+    lab.model.reply(Reply::text("an answer that stops in its middle").hold_after_deltas(3, &never));
+    lab.model.reply(Reply::text("the whole answer"));
+    let mut stream = lab.client().send(&to_coder("s1", "tell me")).await.unwrap();
+    Seen::until(&mut stream, |event| event.id.is_none()).await;
+
+    stop(&mut lab).await;
+    lab.boot().await;
+    assert_eq!(lab.until_done("s1", 0).await.status(), TurnStatus::Completed);
+    assert_eq!(lab.said_by(Role::User, "s1").await, ["tell me"]);
+    assert_eq!(lab.said_by(Role::Assistant, "s1").await, ["the whole answer"]);
+    lab.log("s1").await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_open_event_streams() {
+    let mut lab = Lab::start().await;
+    lab.model.default_reply(Reply::text("Done."));
+    let mut streams = Vec::new();
+    for session in ["s1", "s2", "s3"] {
+        lab.say(session, "do it").await;
+        let mut stream = lab.client().events(&codelab_testkit::id(session), None, true).await.unwrap();
+        Seen::until_done(&mut stream).await;
+        streams.push(stream);
+    }
+    let begun = Instant::now();
+    stop(&mut lab).await;
+    // Nothing ran, so nothing was waited for.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    for mut stream in streams {
+        let next = stream.next().await;
+        assert!(next.is_none(), "the stream ends cleanly: {next:?}");
+    }
+}
+
+/// SIGTERM, and a clean end in time.
+async fn stop(lab: &mut Lab) {
+    let server = lab.take_server();
+    let begun = Instant::now();
+    server.terminate().await;
+    let status = server.ended().await;
+    assert_eq!(status.code(), Some(0), "{status:?}");
+    assert!(begun.elapsed() < GRACE, "{:?}", begun.elapsed());
+}

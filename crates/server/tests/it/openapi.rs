@@ -1,0 +1,150 @@
+//! The API document: that the kept copy is the served one, and that it says what every route can answer.
+
+use std::path::PathBuf;
+
+use codelab_server::openapi_json;
+use codelab_testkit::TestServer;
+use serde_json::Value;
+
+use crate::raw::Request;
+
+/// One operation of the document.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub method: String,
+    pub path: String,
+    /// Needs no key.
+    pub public: bool,
+    pub takes_body: bool,
+}
+
+impl Route {
+    /// The path with a session in it.
+    pub fn at(&self, session: &str) -> String {
+        self.path.replace("{session_id}", session)
+    }
+}
+
+/// Every operation, so that a new route is covered by the tests that walk over them.
+pub fn routes() -> Vec<Route> {
+    let document = document();
+    let mut routes = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let schemes = operation["security"].as_array().unwrap_or_else(|| panic!("{method} {path}: no security"));
+            routes.push(Route {
+                method: method.to_uppercase(),
+                path: path.clone(),
+                public: schemes.iter().any(|scheme| scheme.as_object().unwrap().is_empty()),
+                takes_body: operation.get("requestBody").is_some(),
+            });
+        }
+    }
+    routes
+}
+
+fn document() -> Value {
+    serde_json::from_str(&openapi_json()).unwrap()
+}
+
+fn kept_file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")
+}
+
+#[test]
+fn the_kept_document_is_the_generated_one() {
+    let generated = openapi_json();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(kept_file(), &generated).unwrap();
+    }
+    let kept = std::fs::read_to_string(kept_file()).unwrap_or_default();
+    assert!(
+        kept == generated,
+        "docs/openapi.json is not what the routes say; write it again with\n  \
+         UPDATE=1 cargo test -p codelab-server --test it openapi"
+    );
+}
+
+#[tokio::test]
+async fn the_served_document_is_the_generated_one() {
+    let server = TestServer::start().await;
+    let answer = Request::new(&server, "GET", "/openapi.json").send(&server).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    assert_eq!(String::from_utf8(answer.body).unwrap(), openapi_json());
+}
+
+#[test]
+fn the_document_is_openapi_3_1_with_both_ways_in() {
+    let document = document();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."), "{}", document["openapi"]);
+    let schemes = &document["components"]["securitySchemes"];
+    assert_eq!(schemes["internal_key"]["type"], "apiKey");
+    assert_eq!((&schemes["internal_key"]["in"], &schemes["internal_key"]["name"]), (&"header".into(), &"X-Internal-Auth".into()));
+    assert_eq!((&schemes["internal_bearer"]["type"], &schemes["internal_bearer"]["scheme"]), (&"http".into(), &"bearer".into()));
+}
+
+/// The runtime API as the specification lists it; a route that is missing here or there is a mistake.
+const RUNTIME_API: [&str; 18] = [
+    "DELETE /sessions/{session_id}",
+    "GET /",
+    "GET /agents",
+    "GET /agents/{session_id}/current",
+    "GET /health",
+    "GET /metrics",
+    "GET /openapi.json",
+    "GET /sessions",
+    "GET /sessions/{session_id}/agent-history",
+    "GET /sessions/{session_id}/audit",
+    "GET /sessions/{session_id}/events",
+    "GET /sessions/{session_id}/history",
+    "GET /sessions/{session_id}/pending-approvals",
+    "POST /agent/message/stream",
+    "POST /sessions",
+    "POST /sessions/{session_id}/cancel",
+    "POST /sessions/{session_id}/reset",
+    "POST /sessions/{session_id}/restore",
+];
+
+#[test]
+fn every_route_of_the_runtime_is_documented() {
+    let named: Vec<String> = routes().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    let missing: Vec<&str> = RUNTIME_API.into_iter().filter(|route| !named.contains(&(*route).to_owned())).collect();
+    assert!(missing.is_empty(), "not documented: {missing:?}");
+}
+
+#[test]
+fn every_operation_says_what_it_can_answer() {
+    let document = document();
+    let mut wrong = Vec::new();
+    for route in routes() {
+        let operation = &document["paths"][&route.path][route.method.to_lowercase()];
+        let mut needed = Vec::new();
+        if !route.public {
+            needed.extend(["401", "403"]);
+        }
+        if route.takes_body {
+            needed.extend(["413", "422"]);
+        }
+        if route.path.contains("{session_id}") {
+            needed.push("404");
+        }
+        for status in needed {
+            let schema = &operation["responses"][status]["content"]["application/json"]["schema"]["$ref"];
+            if *schema != "#/components/schemas/ErrorBody" {
+                wrong.push(format!("{} {}: {status} is not documented as ErrorBody", route.method, route.path));
+            }
+        }
+        if operation["summary"].as_str().is_none_or(str::is_empty) {
+            wrong.push(format!("{} {}: no summary", route.method, route.path));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn only_the_known_routes_are_public() {
+    let public: Vec<String> = routes().into_iter().filter(|route| route.public).map(|route| route.path).collect();
+    let known = ["/", "/health", "/openapi.json"];
+    assert!(public.iter().all(|path| known.contains(&path.as_str())), "{public:?}");
+    assert_eq!(public.len(), known.len(), "{public:?}");
+}
