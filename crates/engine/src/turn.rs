@@ -40,7 +40,7 @@ pub enum Phase {
     /// A client runs a tool.
     AwaitingResult { call: OpenCall, deadline: Timestamp },
     /// A person decides about a tool call.
-    AwaitingApproval { call: OpenCall, approval: Approval },
+    AwaitingApproval { call: OpenCall, approval: Box<Approval> },
     /// A person answers a question.
     AwaitingAnswer { call_id: CallId },
 }

@@ -1,4 +1,5 @@
 //! The engine as its users see it: scripts with their transcripts, and a simulator that breaks everything it can.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says its seed")]
 
 mod it {
     mod kit;

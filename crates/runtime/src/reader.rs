@@ -157,7 +157,8 @@ impl Reader {
         for event in newer {
             self.pass(event);
         }
-        if !self.finished {
+        // Without following, the log is all there is to show.
+        if !self.finished && !matches!(self.scope, Scope::Log { follow: false }) {
             self.pass_text(state);
         }
         if self.ready.is_empty() && !self.finished { Look::AtTheEnd } else { Look::Found }

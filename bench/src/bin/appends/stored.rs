@@ -33,7 +33,9 @@ impl Stored {
         let (appends, took) = self.append_for(turn, WRITERS).await?;
         let after = self.store.stats();
         figures.many.push(appends, took);
-        figures.shared_by.push((after.commits - before.commits) as f64 / (after.transactions - before.transactions) as f64);
+        figures
+            .shared_by
+            .push((after.commits - before.commits) as f64 / (after.transactions - before.transactions) as f64);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::lab::{Lab, assert_contiguous, eventually};
 use crate::process::{INTERNAL_KEY, Process};
 
-const READERS: u64 = 20;
+const READERS: u64 = 64;
 /// 24 MB of answers, each large for an answer and still a quarter of what a reader may cost.
 const TURNS: usize = 96;
 const ANSWER_BYTES: usize = 256 << 10;

@@ -16,7 +16,7 @@ impl Step<'_, '_> {
         let timeout_seconds = self.world.limits.approval_timeout_seconds;
         let expires_at = (timeout_seconds > 0).then(|| self.world.now.plus_seconds(timeout_seconds));
         let chunk = self.call_chunk(&call);
-        let approval = Approval {
+        let approval = Box::new(Approval {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
             arguments: call.arguments.clone(),
@@ -27,8 +27,8 @@ impl Step<'_, '_> {
             created_at: self.world.now,
             expires_at,
             timeout_seconds,
-        };
-        self.effects.push(Effect::ApprovalOpened(approval.clone()));
+        });
+        self.effects.push(Effect::ApprovalOpened(Approval::clone(&approval)));
         let shown =
             ToolCallChunk { requires_approval: true, reason: Some(ask.reason), parts: ask.parts, expires_at, ..chunk };
         self.event(turn.id, ChunkBody::ToolCall(shown));

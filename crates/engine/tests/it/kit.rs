@@ -42,7 +42,7 @@ impl Stage {
     }
 
     pub fn world(&mut self) -> World<'_> {
-        World { now: self.now, ids: &mut self.ids, team: &self.team, limits: &self.limits, policy: &self.policy }
+        World { now: self.now, ids: &mut self.ids, team: &self.team, limits: &self.limits, policy: self.policy }
     }
 }
 

@@ -1,3 +1,5 @@
+//! What the demonstration says, by what it is asked.
+
 use codelab_protocol::{CallId, ModelMessage, OutputSchema, Tool};
 
 use super::*;

@@ -1,7 +1,6 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
 use codelab_engine::{Input, Session};
-use codelab_protocol::Timestamp;
 use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
 
 use super::{Loaded, Owner};
@@ -11,11 +10,6 @@ use crate::history::Recent;
 use crate::ids::random_u32;
 
 const FIRST_EPOCH: Epoch = Epoch(1);
-
-/// How long ago a lease ended.
-fn down_since(lease: Option<Timestamp>) -> i64 {
-    lease.map_or(0, |until| now().millis_since(until))
-}
 
 impl Owner {
     /// Makes the session available; a missing one only where the input may make it.
@@ -49,21 +43,25 @@ impl Owner {
         }
     }
 
-    async fn take_over(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
+    async fn take_over(&mut self, mut row: SessionRow) -> Result<(), RuntimeError> {
         let runtime = &self.runtime;
+        let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
+        let mut down_ms = 0;
+        if !mine {
+            let lease = match &row.owner {
+                Some(owner) => runtime.store.server_lease(owner).await?,
+                None => None,
+            };
+            down_ms = lease.map_or(0, |until| now().millis_since(until));
+            let claimed = runtime.store.claim_session(row.key, &runtime.server_id, now()).await?;
+            let epoch = claimed.ok_or(RuntimeError::Elsewhere)?;
+            // Read again: until the claim, a commit of the owner before could still land.
+            let after = runtime.store.session(self.name.realm, &self.name.id).await?;
+            row = after.filter(|row| row.epoch == epoch && row.deleted_at.is_none()).ok_or(RuntimeError::Elsewhere)?;
+        }
+        let epoch = row.epoch;
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
-        let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
-        let down_ms = match &row.owner {
-            Some(owner) if !mine => down_since(runtime.store.server_lease(owner).await?),
-            _ => 0,
-        };
-        let epoch = match mine {
-            true => row.epoch,
-            false => {
-                runtime.store.claim_session(row.key, &runtime.server_id, now()).await?.ok_or(RuntimeError::Elsewhere)?
-            }
-        };
         let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
         self.feed.opened(session.last_seq(), session.turn().is_none());
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is

@@ -210,12 +210,7 @@ async fn refused(attacks: Vec<Attack>) {
 }
 
 impl Attack {
-    fn new(
-        what: &str,
-        status: u16,
-        drop: &'static [&'static str],
-        add: Vec<(&'static str, String)>,
-    ) -> Self {
+    fn new(what: &str, status: u16, drop: &'static [&'static str], add: Vec<(&'static str, String)>) -> Self {
         Self { what: format!("{what} {add:?}"), status, drop, add, body: None }
     }
 }
@@ -262,7 +257,10 @@ impl Target {
                 };
                 if answer.status != attack.status || !ok {
                     let (method, text) = (&route.method, answer.text());
-                    wrong.push(format!("{method} {} with {}: {} {text:.120}", request.target, attack.what, answer.status));
+                    wrong.push(format!(
+                        "{method} {} with {}: {} {text:.120}",
+                        request.target, attack.what, answer.status
+                    ));
                 }
             }
             let after = self.state().await;

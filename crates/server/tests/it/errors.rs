@@ -22,8 +22,10 @@ const NOT_BY_THIS_API: &[(ErrorCode, &str)] = &[
     (ErrorCode::Unauthorized, "a bad internal key has a body of its own, without a code"),
 ];
 
+type Answered = (ErrorCode, u16, fn(&Prepared) -> Request);
+
 /// Codes answered with a status, before a stream starts.
-const ANSWERS: &[(ErrorCode, u16, fn(&Prepared) -> Request)] = &[
+const ANSWERS: &[Answered] = &[
     (ErrorCode::InvalidMessageType, 422, |p| p.send(json!({"session_id": "s", "message_type": "shout"}))),
     (ErrorCode::MissingRequiredField, 422, |p| p.send(json!({"session_id": "s"}))),
     (ErrorCode::ValidationError, 422, |p| p.send(json!([]))),
@@ -35,9 +37,7 @@ const ANSWERS: &[(ErrorCode, u16, fn(&Prepared) -> Request)] = &[
     (ErrorCode::AgentNotFound, 404, |p| {
         p.send(json!({"session_id": "s", "message_type": "switch_agent", "agent_type": "no agent!"}))
     }),
-    (ErrorCode::PendingApprovalNotFound, 404, |p| {
-        p.send(decision(ASKED, "unknown", json!({"decision": "APPROVE"})))
-    }),
+    (ErrorCode::PendingApprovalNotFound, 404, |p| p.send(decision(ASKED, "unknown", json!({"decision": "APPROVE"})))),
     (ErrorCode::InvalidDecision, 422, |p| p.decide(json!({"decision": "PERHAPS"}))),
     (ErrorCode::InvalidDecision, 422, |p| p.decide(json!({"decision": "EDIT", "modified_args": [1]}))),
     (ErrorCode::InvalidToolArguments, 422, |p| p.decide(json!({"decision": "EDIT", "modified_args": {"path": 1}}))),
@@ -53,8 +53,12 @@ const ANSWERS: &[(ErrorCode, u16, fn(&Prepared) -> Request)] = &[
     (ErrorCode::PayloadTooLarge, 413, |p| p.send(json!({"session_id": "s", "message": "x".repeat(BODY_BYTES)}))),
 ];
 
-/// Codes that a running turn shows as an `error` chunk: settings, what the model says, and how the turn then stands.
-const CHUNKS: &[(ErrorCode, &[(&str, &str)], &str, fn() -> Vec<Reply>, TurnStatus)] = &[
+type Settings = &'static [(&'static str, &'static str)];
+type Shown = (ErrorCode, Settings, &'static str, fn() -> Vec<Reply>, TurnStatus);
+
+/// Codes that a running turn shows as an `error` chunk: settings, the agent, what the model says, and how the turn then
+/// stands.
+const CHUNKS: &[Shown] = &[
     (ErrorCode::ToolValidationError, &[], "ask", || then_done(write("a.md")), TurnStatus::Completed),
     (ErrorCode::ToolValidationError, &[], "coder", || then_done(call("no_such_tool")), TurnStatus::Completed),
     (ErrorCode::FileRestrictionError, &[], "architect", || then_done(write("a.py")), TurnStatus::Completed),
@@ -193,7 +197,8 @@ impl Prepared {
     async fn start() -> Self {
         let body_bytes = BODY_BYTES.to_string();
         let server =
-            TestServer::with(&[("CODELAB_LIMITS__QUEUE_LENGTH", "0"), ("CODELAB_LIMITS__BODY_BYTES", &body_bytes)]).await;
+            TestServer::with(&[("CODELAB_LIMITS__QUEUE_LENGTH", "0"), ("CODELAB_LIMITS__BODY_BYTES", &body_bytes)])
+                .await;
         server.model.reply(write("plan.md"));
         let call = server.say_to(ASKED, "architect", "write it down").await.call_id();
         Self { server, call }

@@ -1,7 +1,9 @@
 //! The API document: that the kept copy is the served one, and that it says what every route can answer.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use codelab_protocol::ErrorCode;
 use codelab_server::openapi_json;
 use codelab_testkit::TestServer;
 use serde_json::Value;
@@ -79,8 +81,14 @@ fn the_document_is_openapi_3_1_with_both_ways_in() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."), "{}", document["openapi"]);
     let schemes = &document["components"]["securitySchemes"];
     assert_eq!(schemes["internal_key"]["type"], "apiKey");
-    assert_eq!((&schemes["internal_key"]["in"], &schemes["internal_key"]["name"]), (&"header".into(), &"X-Internal-Auth".into()));
-    assert_eq!((&schemes["internal_bearer"]["type"], &schemes["internal_bearer"]["scheme"]), (&"http".into(), &"bearer".into()));
+    assert_eq!(
+        (&schemes["internal_key"]["in"], &schemes["internal_key"]["name"]),
+        (&"header".into(), &"X-Internal-Auth".into())
+    );
+    assert_eq!(
+        (&schemes["internal_bearer"]["type"], &schemes["internal_bearer"]["scheme"]),
+        (&"http".into(), &"bearer".into())
+    );
 }
 
 /// The runtime API as the specification lists it; a route that is missing here or there is a mistake.
@@ -139,6 +147,44 @@ fn every_operation_says_what_it_can_answer() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The document's own words for errors are those that are sent.
+#[test]
+fn every_error_code_is_documented_as_it_is_sent() {
+    let document = document();
+    let documented: Vec<&str> = document["components"]["schemas"]["ErrorCode"]["enum"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(Value::as_str)
+        .collect();
+    let sent: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(documented, sent);
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let text = openapi_json();
+    let document = document();
+    let names = text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next());
+    let lost: BTreeSet<&str> = names.filter(|name| document["components"]["schemas"].get(name).is_none()).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// A result is a text or any JSON; a document that says `object` makes typed clients refuse the rest.
+#[test]
+fn results_of_any_kind_are_documented_so() {
+    let document = document();
+    for (schema, property) in [("AgentStreamRequest", "tool_result"), ("ToolResultChunk", "result")] {
+        let documented = &document["components"]["schemas"][schema]["properties"][property];
+        let kinds = match &documented["type"] {
+            Value::Array(kinds) => kinds.clone(),
+            Value::Null => continue,
+            kind => vec![kind.clone()],
+        };
+        assert!(kinds.contains(&"string".into()), "{schema}.{property} takes only {kinds:?}");
+    }
 }
 
 #[test]

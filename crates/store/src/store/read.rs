@@ -57,7 +57,7 @@ const MAX_PAGE_BYTES: u64 = 256 * 1024;
 
 const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-const EVENT_SIZES: &str = "SELECT OCTET_LENGTH(body) FROM events WHERE session_key = $1 AND seq > $2 \
+const EVENT_SIZES: &str = "SELECT CAST(OCTET_LENGTH(body) AS BIGINT) FROM events WHERE session_key = $1 AND seq > $2 \
      ORDER BY seq LIMIT $3";
 const EVENTS_OF_TURN: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND turn = $2 AND seq > $3 ORDER BY seq LIMIT $4";

@@ -77,7 +77,9 @@ async fn different_numbers_never_share_a_digest() {
 #[tokio::test]
 async fn a_decision_counts_once() {
     let server = TestServer::start().await;
-    for (index, (first, feedback)) in [("APPROVE", None), ("REJECT", Some("no")), ("EDIT", None)].into_iter().enumerate() {
+    for (index, (first, feedback)) in
+        [("APPROVE", None), ("REJECT", Some("no")), ("EDIT", None)].into_iter().enumerate()
+    {
         let session = format!("s{index}");
         server.model.reply(Reply::tool_call("write_file", json!({"path": "a.py", "content": "1"})));
         let seen = server.say_to(&session, "coder", "go on").await;
@@ -124,8 +126,11 @@ const HIDDEN: [&str; 10] =
     ["\u{202e}", "\u{2066}", "\u{200b}", "\u{feff}", "\u{1b}[2K", "\r", "\u{8}", "\u{0085}", "\u{2028}", "\u{e0041}"];
 
 fn is_clean(text: &str) -> bool {
-    !text.chars().any(|c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}') || (c.is_control() && c != '\n' && c != '\t'))
+    !text.chars().any(|c| {
+        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+            || (c.is_control() && c != '\n' && c != '\t')
+    })
 }
 
 /// Arguments stay exact, because they are what runs and what the digest is of; the words beside them say what hides.

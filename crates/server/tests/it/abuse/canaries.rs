@@ -41,7 +41,11 @@ fn secrets_are_never_logged_answered_or_streamed() {
         assert_clean("the log", &log, &[SAID, ANSWERED]);
         return;
     }
-    tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
     tracing::trace!("the log of this process begins");
     block_on(async {
         with_a_model_key().await;
@@ -104,11 +108,12 @@ impl Caller<'_> {
         self.server.model.reply(Reply::tool_call("write_file", json!({"path": "a.py", "content": ANSWERED})));
         let asked = self.say("s").await.text();
         let call = asked.split("\"call_id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
-        let decision = json!({"decision": "APPROVE"});
-        let decide = json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": call, "hitl_decision": decision});
+        let decide = json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": call,
+            "hitl_decision": {"decision": "APPROVE"}});
         assert_eq!(self.stream(decide).await.status, 200);
         self.server.model.reply(Reply::text(format!("I wrote {ANSWERED}")));
-        let result = json!({"session_id": "s", "message_type": "tool_result", "tool_call_id": call, "tool_result": SAID});
+        let result =
+            json!({"session_id": "s", "message_type": "tool_result", "tool_call_id": call, "tool_result": SAID});
         let done = self.stream(result).await;
         assert!(done.text().contains(ANSWERED) && done.text().contains("\"completed\""), "{}", done.text());
     }
@@ -142,7 +147,9 @@ impl Caller<'_> {
 
     async fn wrong_keys(&self) {
         // Close to the real one, as a person mistypes it: what was given must not be logged either.
-        for key in [format!("{KEY}x"), format!("{KEY} {KEY}"), KEY.to_uppercase(), format!("Bearer {KEY}"), JWT.to_owned()] {
+        for key in
+            [format!("{KEY}x"), format!("{KEY} {KEY}"), KEY.to_uppercase(), format!("Bearer {KEY}"), JWT.to_owned()]
+        {
             let request = Request::new(self.server, "GET", "/sessions").with("X-Internal-Auth", &key);
             assert_eq!(self.send(request).await.status, 401, "{key}");
         }

@@ -78,9 +78,13 @@ async fn deep_json_is_refused() {
         opened.clone(),
         closed.clone(),
         objects.clone(),
-        format!(r#"{{"session_id": "s", "message_type": "tool_result", "tool_call_id": "c", "tool_result": {closed}}}"#),
-        format!(r#"{{"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c",
-            "hitl_decision": {{"decision": "EDIT", "modified_args": {objects}"#),
+        format!(
+            r#"{{"session_id": "s", "message_type": "tool_result", "tool_call_id": "c", "tool_result": {closed}}}"#
+        ),
+        format!(
+            r#"{{"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c",
+            "hitl_decision": {{"decision": "EDIT", "modified_args": {objects}"#
+        ),
         format!(r#"{{"session_id": "s", "message": {closed}}}"#),
         format!(r#"{{"session_id": {objects}"#),
         format!(r#"{{"session_id": "s", "context": {closed}}}"#),
@@ -134,12 +138,20 @@ async fn malformed_requests_are_refused() {
             format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Content-Length: 5\r\nTransfer-Encoding: gzip\r\n\r\n{{}}xyz")
                 .into_bytes(),
         ),
-        ("two lengths", format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}x").into_bytes()),
+        (
+            "two lengths",
+            format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}x")
+                .into_bytes(),
+        ),
         ("a negative length", format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Content-Length: -1\r\n\r\n").into_bytes()),
-        ("a chunk of a bad size", format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Transfer-Encoding: chunked\r\n\r\nzz\r\n").into_bytes()),
+        (
+            "a chunk of a bad size",
+            format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Transfer-Encoding: chunked\r\n\r\nzz\r\n").into_bytes(),
+        ),
         (
             "a chunk of a huge size",
-            format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n").into_bytes(),
+            format!("POST {STREAM} HTTP/1.1\r\n{key}{json}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n")
+                .into_bytes(),
         ),
     ];
     for (what, bytes) in cases {
@@ -164,7 +176,8 @@ async fn a_refused_body_is_not_read_as_the_next_request() {
     );
     for (target, key) in [(STREAM, ""), ("/unknown", ""), ("/sessions", "X-Internal-Auth: wrong\r\n")] {
         let outer = format!(
-            "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{key}Content-Length: {}\r\n\r\n",
+            "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             {key}Content-Length: {}\r\n\r\n",
             smuggled.len()
         );
         let last = format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");

@@ -1,7 +1,7 @@
 //! Bad input: what is wrong is said, with its code, and nothing happens.
 
 use codelab_testkit::{Reply, TestServer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::openapi::routes;
 use crate::raw::{Answer, Request};
@@ -10,6 +10,10 @@ const STREAM: &str = "/agent/message/stream";
 
 async fn post(server: &TestServer, target: &str, body: impl Into<Vec<u8>>) -> Answer {
     Request::with_key(server, "POST", target).json(body).send(server).await
+}
+
+fn decide(given: Value) -> Value {
+    json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c", "hitl_decision": given})
 }
 
 /// Nothing was made and nobody was asked.
@@ -75,7 +79,6 @@ async fn invalid_utf_8_is_refused_anywhere_in_a_body() {
 #[tokio::test]
 async fn a_missing_field_is_named() {
     let server = TestServer::start().await;
-    let decide = |given| json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c", "hitl_decision": given});
     let cases = [
         (json!({}), "session_id"),
         (json!({"message": "x"}), "session_id"),
@@ -89,7 +92,10 @@ async fn a_missing_field_is_named() {
         (json!({"session_id": "s", "message_type": "tool_result", "tool_result": "x"}), "tool_call_id"),
         (json!({"session_id": "s", "message_type": "tool_result", "tool_call_id": "c"}), "tool_result"),
         (json!({"session_id": "s", "message_type": "switch_agent", "message": "coder"}), "agent_type"),
-        (json!({"session_id": "s", "message_type": "hitl_decision", "hitl_decision": {"decision": "APPROVE"}}), "tool_call_id"),
+        (
+            json!({"session_id": "s", "message_type": "hitl_decision", "hitl_decision": {"decision": "APPROVE"}}),
+            "tool_call_id",
+        ),
         (json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c"}), "hitl_decision"),
         (decide(json!({})), "decision"),
         (decide(json!({"decision": null})), "decision"),
@@ -111,12 +117,9 @@ async fn a_missing_field_is_named() {
 async fn a_wrong_value_is_refused_with_its_code() {
     let server = TestServer::start().await;
     let long = "x".repeat(129);
-    let say = |session: serde_json::Value| json!({"session_id": session, "message": "x"});
-    let typed = |kind: serde_json::Value| json!({"session_id": "s", "message": "x", "message_type": kind});
-    let about = |context: serde_json::Value| json!({"session_id": "s", "message": "x", "context": context});
-    let decide = |given: serde_json::Value| {
-        json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c", "hitl_decision": given})
-    };
+    let say = |session: Value| json!({"session_id": session, "message": "x"});
+    let typed = |kind: Value| json!({"session_id": "s", "message": "x", "message_type": kind});
+    let about = |context: Value| json!({"session_id": "s", "message": "x", "context": context});
     let invalid = (422, "VALIDATION_ERROR");
     let cases = [
         (say(json!("")), invalid),
@@ -268,8 +271,7 @@ async fn a_path_that_cannot_name_a_session_names_none() {
 async fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_read() {
     const DEFAULT: usize = 8_388_608;
     for (setting, limit) in [(Some("1000"), 1000), (None, DEFAULT)] {
-        let settings: Vec<(&str, &str)> =
-            setting.iter().map(|value| ("CODELAB_LIMITS__BODY_BYTES", *value)).collect();
+        let settings: Vec<(&str, &str)> = setting.iter().map(|value| ("CODELAB_LIMITS__BODY_BYTES", *value)).collect();
         let server = TestServer::with(&settings).await;
         for route in routes().into_iter().filter(|route| route.takes_body) {
             for (bytes, expected) in [
