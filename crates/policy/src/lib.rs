@@ -56,6 +56,12 @@ pub struct InvalidPattern {
     pub reason: String,
 }
 
+/// Text that the eye reads in another order, or not at all, than the machine does. Windows line ends are ordinary.
+fn writes_hidden(write: &WriteFile) -> bool {
+    let edits = write.edits.iter().flatten().map(|edit| &edit.new);
+    write.content.iter().chain(edits).any(|text| has_hidden(&text.replace("\r\n", "\n")))
+}
+
 impl Default for Policy {
     fn default() -> Self {
         let protected = paths::PROTECTED.iter().map(|pattern| PathPattern::new(pattern)).collect();
@@ -105,6 +111,8 @@ impl Policy {
             Some(format!("{REASON}: {shown} is outside the workspace"))
         } else if has_hidden(&write.path) {
             Some(format!("{REASON}: the path {shown} holds hidden characters"))
+        } else if writes_hidden(write) {
+            Some(format!("{REASON}: the new text holds hidden characters"))
         } else {
             None
         };

@@ -26,7 +26,6 @@ pub struct AgentStreamRequest {
     pub tool_call_id: Option<CallId>,
     /// A text or any JSON.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<Object>)]
     pub tool_result: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hitl_decision: Option<HitlDecision>,

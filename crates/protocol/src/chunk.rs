@@ -82,7 +82,6 @@ pub struct ToolCallChunk {
 pub struct ToolResultChunk {
     pub call_id: CallId,
     pub tool_name: String,
-    #[schema(value_type = Object)]
     pub result: Value,
 }
 

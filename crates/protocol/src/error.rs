@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 macro_rules! error_codes {
-    ($($name:ident = $text:literal => $status:literal,)*) => {
+    ($($name:ident = $text:tt => $status:tt,)*) => {
         /// Stable codes of the API. The text is the contract; the status applies before a stream has started.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum ErrorCode {

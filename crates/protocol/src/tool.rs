@@ -173,6 +173,9 @@ impl Tool {
 
     /// Checks a call's arguments. Unknown extra arguments are tolerated; models add them.
     pub fn check(self, arguments: &Map<String, Value>) -> Result<ToolArguments, InvalidArguments> {
+        if !arguments.values().all(has_exact_numbers) {
+            return Err(InvalidArguments("a whole number is too large to be shown exactly".to_owned()));
+        }
         let checked = match self {
             Self::ReadFile => ToolArguments::ReadFile(parse(arguments)?),
             Self::WriteFile => ToolArguments::WriteFile(parse(arguments)?),
@@ -377,6 +380,18 @@ fn parse<T: serde::de::DeserializeOwned>(arguments: &Map<String, Value>) -> Resu
     serde_json::from_value(Value::Object(given)).map_err(|error| InvalidArguments(error.to_string()))
 }
 
+/// Canonical JSON writes numbers as doubles, so beyond 2^53 two different calls could share a digest.
+fn has_exact_numbers(value: &Value) -> bool {
+    const EXACT: u64 = 1 << 53;
+    match value {
+        Value::Number(number) if number.is_f64() => true,
+        Value::Number(number) => number.as_i64().map(i64::unsigned_abs).or(number.as_u64()).is_some_and(|n| n <= EXACT),
+        Value::Array(items) => items.iter().all(has_exact_numbers),
+        Value::Object(map) => map.values().all(has_exact_numbers),
+        _ => true,
+    }
+}
+
 fn path_given(path: &str) -> Result<(), InvalidArguments> {
     if path.trim().is_empty() {
         return invalid("path is empty");
@@ -412,6 +427,7 @@ mod tests {
             (Tool::WriteFile, r#"{"path":"a","edits":[{"old":"a","new":"b"}]}"#, Ok(())),
             (Tool::ExecuteCommand, r#"{"command":" "}"#, Err("command is empty")),
             (Tool::ExecuteCommand, r#"{"command":["ls"]}"#, Err("invalid type")),
+            (Tool::ReadFile, r#"{"path":"a","start_line":9007199254740993}"#, Err("too large to be shown exactly")),
             (Tool::SwitchMode, r#"{"agent":"no such/agent"}"#, Err("agent must be")),
             (Tool::AskFollowupQuestion, r#"{"question":"Which?","options":["a"]}"#, Ok(())),
         ];

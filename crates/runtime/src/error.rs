@@ -20,6 +20,9 @@ pub enum RuntimeError {
     Elsewhere,
     #[error("The server is stopping")]
     Stopping,
+    /// A commit failed; nothing was changed, or nobody knows.
+    #[error(transparent)]
+    NotStored(StoreError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

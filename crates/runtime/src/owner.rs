@@ -223,7 +223,7 @@ impl Owner {
         };
         match result {
             Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => {}
-            Err(RuntimeError::Store(StoreError::Conflict)) => {
+            Err(RuntimeError::NotStored(StoreError::Conflict)) => {
                 tracing::warn!(session = %self.name.id, "the session has another owner now");
             }
             Err(error) => {
@@ -255,7 +255,7 @@ impl Owner {
             }
             Err(error) => {
                 self.roll_back(before, &error);
-                Err(error.into())
+                Err(RuntimeError::NotStored(error))
             }
         }
     }
@@ -344,7 +344,7 @@ impl Owner {
                 self.loaded = None;
                 return Err(match error {
                     StoreError::AlreadyExists => RuntimeError::SessionExists,
-                    error => error.into(),
+                    error => RuntimeError::NotStored(error),
                 });
             }
         }

@@ -31,18 +31,28 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             return Err(ApiError::invalid("The content type must be application/json"));
         }
         let limit = app.body_bytes;
+        let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
+            return Err(too_large(limit));
+        }
         let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
         let bytes = match read {
             Err(_) => return Err(ApiError::invalid("The body did not arrive in time")),
             Ok(Err(error)) if is_length_limit(&error) => {
-                let message = format!("The body is larger than {limit} bytes");
-                return Err(ApiError::new(ErrorCode::PayloadTooLarge, message).with("limit_bytes", limit));
+                return Err(too_large(limit));
             }
             Ok(Err(_)) => return Err(ApiError::invalid("The body could not be read")),
             Ok(Ok(bytes)) => bytes,
         };
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| refused(&error))
+        // Checked as a whole: a parser looks only at the parts it needs.
+        let text = std::str::from_utf8(&bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
+        serde_json::from_str(text).map(Self).map_err(|error| refused(&error))
     }
+}
+
+fn too_large(limit: usize) -> ApiError {
+    let message = format!("The body is larger than {limit} bytes");
+    ApiError::new(ErrorCode::PayloadTooLarge, message).with("limit_bytes", limit)
 }
 
 fn refused(error: &serde_json::Error) -> ApiError {

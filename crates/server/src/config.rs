@@ -81,7 +81,11 @@ impl Settings {
                 path if path == "." => "settings".to_owned(),
                 path => path,
             };
-            let why = error.into_inner().to_string();
+            // What a parser says of a wrong value quotes it, and this one may be a secret.
+            let why = match setting.ends_with("api_key") {
+                true => "must be a text".to_owned(),
+                false => error.into_inner().to_string(),
+            };
             ConfigError { setting, why: why.lines().next().unwrap_or_default().to_owned() }
         })?;
         file.checked(data_dir, &environment)

@@ -41,6 +41,17 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
+    /// A commit that the database did not take.
+    fn not_stored(error: StoreError) -> Self {
+        match error {
+            StoreError::DiskFull | StoreError::Unavailable(_) => error.into(),
+            error => {
+                tracing::error!(%error, "the database refused a commit");
+                Self::new(ErrorCode::DbWriteError, "The database could not store this; try again")
+            }
+        }
+    }
+
     fn at(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
@@ -78,6 +89,7 @@ impl From<RuntimeError> for ApiError {
             RuntimeError::Busy => Self::new(ErrorCode::RateLimited, message),
             RuntimeError::Elsewhere | RuntimeError::Stopping => Self::new(ErrorCode::AgentUnavailable, message),
             RuntimeError::Store(error) => error.into(),
+            RuntimeError::NotStored(error) => Self::not_stored(error),
         }
     }
 }

@@ -106,6 +106,9 @@ impl Lab {
     pub async fn log(&self, session: &str) -> Seen {
         let stream = self.client().events(&id(session), None, false).await.expect("events can be read");
         let seen = Seen::all(stream).await;
+        // A log that cannot be read on ends with an error that has no number.
+        let unread = seen.events.iter().find(|event| event.event == "error" && event.id.is_none());
+        assert!(unread.is_none() && !seen.ids().is_empty(), "{session}: {unread:?}");
         assert_contiguous(&seen.ids(), 1);
         seen
     }
