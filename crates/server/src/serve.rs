@@ -9,7 +9,7 @@ use codelab_engine::Team;
 use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
 use codelab_policy::Policy;
 use codelab_runtime::{LiveLimits, Metrics, Parts, Runtime, random_hex};
-use codelab_store::{Store, StoreError, StoreOptions};
+use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -62,12 +62,13 @@ impl Server {
         std::fs::create_dir_all(&settings.data_dir).map_err(io(&settings.data_dir.display().to_string()))?;
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
+        let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
         let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
         let names = Arc::new(Names::new(&settings));
         // Bound before anything is taken over: a port that is taken must not disturb a running server.
         let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
-        let server_id = begin_run(&store, &settings.data_dir).await?;
+        let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
         let description = model.describe();
         let runtime = Runtime::start(Parts {
             store,
@@ -113,12 +114,16 @@ impl Server {
     }
 }
 
-/// Names this run of the server, and ends the lease of the run that used this data folder before: it is gone.
-async fn begin_run(store: &Store, data_dir: &Path) -> Result<String, StartError> {
+/// Names this run of the server, and ends the leases of those that are gone: all others of an embedded database, and the
+/// run that used this data folder before.
+async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<String, StartError> {
     let path = data_dir.join("server-run");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    if !before.trim().is_empty() {
-        store.end_lease(before.trim(), codelab_runtime::now()).await?;
+    let time = codelab_runtime::now();
+    if embedded {
+        store.end_every_lease(time).await?;
+    } else if !before.trim().is_empty() {
+        store.end_lease(before.trim(), time).await?;
     }
     let id = random_hex(8);
     std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;

@@ -1,6 +1,6 @@
 //! The store, with one writer and with many. Each writer has a session of its own, as in life.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codelab_protocol::{SessionId, Timestamp, TurnId};
 use codelab_store::{Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent};
@@ -66,7 +66,8 @@ impl Stored {
 
     async fn new_session(&self) -> anyhow::Result<SessionKey> {
         let number = getrandom::u64()?;
-        let key = SessionKey::allocate(0, number as u32);
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+        let key = SessionKey::allocate(now_ms as i64, number as u32);
         let mut commit = append(key, 1);
         commit.create = Some(NewSession {
             realm: Realm::Runtime,

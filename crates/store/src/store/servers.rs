@@ -13,6 +13,7 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
      lease_expires_at = excluded.lease_expires_at";
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
 const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
+const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const RELEASE: &str = "DELETE FROM servers WHERE server_id = $1";
 
@@ -56,6 +57,12 @@ impl Store {
     /// Its sessions are free for others at once; the row tells since when.
     pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])]).await.map(drop)
+    }
+
+    /// Only for an embedded database, which one process holds: whoever else has a lease in it is gone, or lives on the
+    /// original of this copy.
+    pub async fn end_every_lease(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])]).await.map(drop)
     }
 
     /// Until when a server's lease runs or ran; `None` when it was given back or never existed.
