@@ -24,7 +24,7 @@ use writer::Job;
 const OLDEST_SQLITE: i32 = 3_051_003;
 const CACHED_STATEMENTS: usize = 64;
 /// Pages in the write-ahead log before they are moved to the database.
-const CHECKPOINT_PAGES: u32 = 2_000;
+const CHECKPOINT_PAGES: u32 = 8_000;
 /// The write-ahead log is cut back to this after a checkpoint.
 const LOG_LIMIT_BYTES: u32 = 64 << 20;
 

@@ -1,6 +1,6 @@
 //! The one thread that writes: it takes what waits, runs it in one transaction, and answers after one fsync.
 //!
-//! Each job has its own savepoint, so one job's conflict leaves the others alone.
+//! The jobs of a batch do not touch each other: when one fails, the others are run again without it.
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -96,16 +96,22 @@ fn run_batch(connection: &Connection, batch: &mut Vec<WriteJob>, counters: &Coun
 }
 
 /// An error means that nothing of the batch was written.
+///
+/// The jobs run together, without savepoints, which cost a copy of every page a job touches. Only when one of them fails
+/// is the batch rolled back and run again with a savepoint for each, so that the others are not touched by its failure.
 fn transact(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
     run_sql(connection, "BEGIN IMMEDIATE")?;
-    let mut outcomes = Vec::with_capacity(batch.len());
-    if let [job] = batch {
-        outcomes.push(Ok(apply(connection, &job.stmts)?));
-    } else {
-        for job in batch {
-            outcomes.push(isolated(connection, &job.stmts)?);
+    let together: Result<Vec<_>, _> = batch.iter().map(|job| apply(connection, &job.stmts)).collect();
+    let outcomes = match together {
+        Ok(written) => written.into_iter().map(Ok).collect(),
+        // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
+        Err(error) if batch.len() == 1 || connection.is_autocommit() => return Err(error),
+        Err(_) => {
+            run_sql(connection, "ROLLBACK")?;
+            run_sql(connection, "BEGIN IMMEDIATE")?;
+            batch.iter().map(|job| isolated(connection, &job.stmts)).collect::<Result<_, _>>()?
         }
-    }
+    };
     run_sql(connection, "COMMIT")?;
     Ok(outcomes)
 }
