@@ -1,13 +1,15 @@
-//! Agents are data: the built-in team, written as Markdown files with front matter.
+//! Agents are data: the built-in team and the starter pack of a project, written as Markdown files with front matter.
 
 use codelab_protocol::{AgentName, Tool, ToolSpec};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 /// One agent definition.
 #[derive(Debug, Clone)]
 pub struct Agent {
     pub name: AgentName,
+    /// What it is in a project; empty in the built-in team.
+    pub role: String,
     pub description: String,
     /// The server's default model where absent.
     pub model: Option<String>,
@@ -19,6 +21,8 @@ pub struct Agent {
     pub extra_tools: Vec<Tool>,
     /// Only files that match one of these may be written; empty = no restriction.
     pub file_restrictions: Vec<FilePattern>,
+    /// How many tasks it works on at once in a project.
+    pub concurrency_limit: u32,
 }
 
 /// A regular expression that is known to compile.
@@ -60,12 +64,28 @@ const BUILT_IN: [&str; 6] = [
     include_str!("agents/builtin/universal.md"),
 ];
 
+const STARTER_PACK: [&str; 4] = [
+    include_str!("agents/starter/agent_coder.md"),
+    include_str!("agents/starter/agent_analyzer.md"),
+    include_str!("agents/starter/agent_writer.md"),
+    include_str!("agents/starter/agent_researcher.md"),
+];
+
+pub const DEFAULT_CONCURRENCY_LIMIT: u32 = 4;
+/// A compiled file restriction takes at most this much memory.
+const PATTERN_BYTES: usize = 1 << 20;
+
 const ORCHESTRATOR: &str = "orchestrator";
 const UNIVERSAL: &str = "universal";
 
 /// The agent that is active between turns.
 pub fn orchestrator() -> AgentName {
     known_name(ORCHESTRATOR)
+}
+
+/// The agents that every new project gets.
+pub fn starter_pack() -> Result<Vec<Agent>, AgentError> {
+    STARTER_PACK.iter().map(|text| Agent::parse(text)).collect()
 }
 
 impl Team {
@@ -117,6 +137,7 @@ impl Agent {
             matter.file_restrictions.iter().map(|pattern| FilePattern::parse(pattern)).collect::<Result<_, _>>()?;
         Ok(Self {
             name: matter.name,
+            role: matter.role,
             description: matter.description,
             model: matter.model,
             temperature: matter.temperature,
@@ -125,6 +146,7 @@ impl Agent {
             allowed_tools: matter.tools,
             extra_tools: matter.extra_tools,
             file_restrictions,
+            concurrency_limit: matter.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT),
         })
     }
 
@@ -143,7 +165,9 @@ impl Agent {
 
 impl FilePattern {
     pub fn parse(pattern: &str) -> Result<Self, AgentError> {
-        Regex::new(pattern)
+        RegexBuilder::new(pattern)
+            .size_limit(PATTERN_BYTES)
+            .build()
             .map(Self)
             .map_err(|error| AgentError::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
     }
@@ -157,6 +181,8 @@ impl FilePattern {
 #[serde(deny_unknown_fields)]
 struct FrontMatter {
     name: AgentName,
+    #[serde(default)]
+    role: String,
     description: String,
     #[serde(default)]
     model: Option<String>,
@@ -169,6 +195,8 @@ struct FrontMatter {
     extra_tools: Vec<Tool>,
     #[serde(default)]
     file_restrictions: Vec<String>,
+    #[serde(default)]
+    concurrency_limit: Option<u32>,
 }
 
 fn split(text: &str) -> Option<(&str, &str)> {
@@ -244,6 +272,39 @@ mod tests {
         let names: Vec<_> = single.agents().iter().map(|agent| agent.name.as_str()).collect();
         assert_eq!(names, ["orchestrator", "universal"]);
         assert_eq!(tools(single.get(single.single()).unwrap()), all);
+    }
+
+    #[test]
+    fn the_starter_pack_is_as_documented() {
+        let pack = starter_pack().unwrap();
+        let read = ["read_file", "list_files", "search_in_code"];
+        let finish = ["attempt_completion", "ask_followup_question"];
+        let expected: [(&str, &str, f32, u32, Vec<&str>); 4] = [
+            (
+                "agent_coder",
+                "developer",
+                0.3,
+                4096,
+                vec!["read_file", "write_file", "list_files", "search_in_code", "create_directory", "execute_command"],
+            ),
+            ("agent_analyzer", "analyst", 0.5, 2048, read.to_vec()),
+            ("agent_writer", "writer", 0.7, 2048, [&read[..], &["write_file"]].concat()),
+            ("agent_researcher", "researcher", 0.6, 3096, read.to_vec()),
+        ];
+        assert_eq!(pack.len(), expected.len());
+        for (agent, (name, role, temperature, max_tokens, own)) in pack.iter().zip(expected) {
+            assert_eq!((agent.name.as_str(), agent.role.as_str()), (name, role));
+            assert_eq!((agent.model.as_deref(), agent.temperature), (Some("gpt-4"), Some(temperature)), "{name}");
+            assert_eq!((agent.max_tokens, agent.concurrency_limit), (Some(max_tokens), 4), "{name}");
+            assert_eq!(tools(agent), [&own[..], &finish[..]].concat(), "{name}");
+            assert!(crate::unknown_placeholders(&agent.prompt).is_empty() && !agent.description.is_empty(), "{name}");
+        }
+        for (path, allowed) in
+            [("a.md", true), ("docs/b.txt", true), ("c.rst", true), ("d.py", false), ("md", false), ("a.md.sh", false)]
+        {
+            assert_eq!(pack[2].may_write(path), allowed, "{path}");
+        }
+        assert!(pack[0].may_write("src/main.rs"));
     }
 
     #[test]

@@ -9,18 +9,20 @@ mod calculator;
 mod effect;
 mod input;
 mod keywords;
+mod placeholders;
 mod prompt;
 mod routing;
 mod session;
 mod turn;
 mod world;
 
-pub use agents::{Agent, AgentError, FilePattern, Mode, Team, orchestrator};
+pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
 pub use effect::{
     Answer, Applied, Approval, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect, EventRecord, MessageRecord,
     ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
 };
 pub use input::{Decision, Input, KnownApproval, KnownCall, Refusal, UserMessage};
+pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use prompt::{History, PromptLimits, classification_request, for_prompts, step_request};
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::Session;

@@ -93,6 +93,10 @@ string_id!(
     /// The name of an agent definition.
     AgentName, "agent", 64
 );
+string_id!(
+    /// One agent of a project; its name may exist in other projects as well.
+    AgentId, "agent_id", 128
+);
 
 /// The number of a turn within its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,40 +109,59 @@ impl fmt::Display for TurnId {
     }
 }
 
-/// A person, as named by a token's `sub`: a positive integer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(try_from = "i64", into = "i64")]
-#[schema(value_type = i64, minimum = 1)]
-pub struct UserId(i64);
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident, $refusal:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+        #[serde(try_from = "i64", into = "i64")]
+        #[schema(value_type = i64, minimum = 1)]
+        pub struct $name(i64);
 
-impl UserId {
-    pub fn new(id: i64) -> Option<Self> {
-        (id > 0).then_some(Self(id))
-    }
+        impl $name {
+            pub fn new(id: i64) -> Option<Self> {
+                (id > 0).then_some(Self(id))
+            }
 
-    pub fn get(self) -> i64 {
-        self.0
-    }
+            /// Takes the digits of the number and nothing else: no sign, no leading zero, no space.
+            pub fn parse(text: &str) -> Option<Self> {
+                let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+                if is_plain { text.parse().ok().and_then(Self::new) } else { None }
+            }
+
+            pub fn get(self) -> i64 {
+                self.0
+            }
+        }
+
+        impl TryFrom<i64> for $name {
+            type Error = &'static str;
+            fn try_from(id: i64) -> Result<Self, Self::Error> {
+                Self::new(id).ok_or($refusal)
+            }
+        }
+
+        impl From<$name> for i64 {
+            fn from(id: $name) -> i64 {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
 }
 
-impl TryFrom<i64> for UserId {
-    type Error = &'static str;
-    fn try_from(id: i64) -> Result<Self, Self::Error> {
-        Self::new(id).ok_or("user_id must be a positive integer")
-    }
-}
-
-impl From<UserId> for i64 {
-    fn from(id: UserId) -> i64 {
-        id.0
-    }
-}
-
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+number_id!(
+    /// A person, as named by a token's `sub`: a positive integer.
+    UserId, "user_id must be a positive integer"
+);
+number_id!(
+    /// One project of a user.
+    ProjectId, "project_id must be a positive integer"
+);
 
 #[cfg(test)]
 mod tests {
@@ -153,5 +176,14 @@ mod tests {
             assert!(SessionId::parse(bad).is_err(), "{bad:?}");
         }
         assert!(serde_json::from_str::<SessionId>("\"a/b\"").is_err());
+    }
+
+    #[test]
+    fn numbers_are_their_digits_only() {
+        assert_eq!(ProjectId::parse("42").map(ProjectId::get), Some(42));
+        assert_eq!(ProjectId::parse("9223372036854775807").map(ProjectId::get), Some(i64::MAX));
+        for bad in ["", "0", "-1", "+1", "01", " 1", "1.0", "1e3", "x", "9223372036854775808", "\u{661}"] {
+            assert_eq!(ProjectId::parse(bad), None, "{bad:?}");
+        }
     }
 }

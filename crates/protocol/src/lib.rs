@@ -10,6 +10,8 @@ mod error;
 mod id;
 mod message;
 mod model;
+mod patch;
+mod project;
 mod time;
 mod tool;
 
@@ -24,10 +26,15 @@ pub use chunk::{
 };
 pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
-pub use id::{AgentName, CallId, ClientMessageId, InvalidId, MessageId, SessionId, TurnId, UserId};
+pub use id::{AgentId, AgentName, CallId, ClientMessageId, InvalidId, MessageId, ProjectId, SessionId, TurnId, UserId};
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
     ModelFailure, ModelMessage, ModelOutput, ModelRequest, ModelToolCall, OutputSchema, RawToolCall, ToolSpec,
+};
+pub use patch::Patch;
+pub use project::{
+    ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent, ProjectAgentList,
+    ProjectList, SavedAgent,
 };
 pub use time::Timestamp;
 pub use tool::{
