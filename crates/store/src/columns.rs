@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use codelab_protocol::{Digest, Timestamp, TurnId};
+use codelab_protocol::{Digest, ProjectId, Timestamp, TurnId};
 
 use crate::StoreError;
 
@@ -73,6 +73,21 @@ impl<'a> Columns<'a> {
     pub fn optional_count(&mut self) -> Result<Option<u64>, StoreError> {
         let number = self.optional_int()?;
         number.map(|number| u64::try_from(number).map_err(|_| self.invalid())).transpose()
+    }
+
+    /// A number that fits 32 bits.
+    pub fn small(&mut self) -> Result<u32, StoreError> {
+        self.optional_small()?.ok_or_else(|| self.invalid())
+    }
+
+    pub fn optional_small(&mut self) -> Result<Option<u32>, StoreError> {
+        let number = self.optional_int()?;
+        number.map(|number| u32::try_from(number).map_err(|_| self.invalid())).transpose()
+    }
+
+    pub fn project(&mut self) -> Result<ProjectId, StoreError> {
+        let number = self.int()?;
+        ProjectId::new(number).ok_or_else(|| self.invalid())
     }
 
     pub fn flag(&mut self) -> Result<bool, StoreError> {

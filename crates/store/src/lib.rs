@@ -14,6 +14,7 @@ mod row;
 mod sqlite;
 mod statement;
 mod store;
+mod user;
 
 pub use commit::{
     ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
@@ -27,4 +28,5 @@ pub use row::{
     SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::restore_sqlite;
-pub use store::{MessageRange, Store, StoreStats};
+pub use store::{MessageRange, ProjectStore, Store, StoreStats, UserStore};
+pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};

@@ -12,11 +12,15 @@ pub(crate) struct Migration {
     pub sql: &'static str,
 }
 
-pub(crate) const SQLITE: &[Migration] =
-    &[Migration { version: 1, name: "init", sql: include_str!("../migrations/sqlite/0001_init.sql") }];
+pub(crate) const SQLITE: &[Migration] = &[
+    Migration { version: 1, name: "init", sql: include_str!("../migrations/sqlite/0001_init.sql") },
+    Migration { version: 2, name: "users", sql: include_str!("../migrations/sqlite/0002_users.sql") },
+];
 
-pub(crate) const POSTGRES: &[Migration] =
-    &[Migration { version: 1, name: "init", sql: include_str!("../migrations/postgres/0001_init.sql") }];
+pub(crate) const POSTGRES: &[Migration] = &[
+    Migration { version: 1, name: "init", sql: include_str!("../migrations/postgres/0001_init.sql") },
+    Migration { version: 2, name: "users", sql: include_str!("../migrations/postgres/0002_users.sql") },
+];
 
 const CREATE_LEDGER: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
@@ -106,8 +110,11 @@ mod tests {
         released.iter().copied().chain([next]).collect()
     }
 
-    const ROW: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ('a', 1, 2)";
-    const CHECK: &str = "SELECT COUNT(*) FROM servers WHERE server_id = 'a' AND address IS NULL";
+    const ROWS: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ('a', 1, 2); \
+         INSERT INTO sessions (id, realm, session_id, user_id, project_id, created_at, last_activity, epoch, state) \
+         VALUES (1, 'project', 's', 7, 8, 1, 2, 1, '{}')";
+    const CHECK: &str = "SELECT COUNT(*) FROM servers, sessions WHERE server_id = 'a' AND address IS NULL \
+         AND project_id = 8 AND state = '{}' AND (SELECT COUNT(*) FROM projects) = 0";
 
     #[test]
     fn the_versions_are_their_places() {
@@ -124,7 +131,7 @@ mod tests {
         for old in 1..all.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             sqlite(&mut connection, &all[..old]).unwrap();
-            connection.execute(ROW, []).unwrap();
+            connection.execute_batch(ROWS).unwrap();
             for _ in 0..2 {
                 sqlite(&mut connection, &all).unwrap();
                 assert_eq!(connection.query_row(CHECK, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
@@ -156,7 +163,7 @@ mod tests {
         for old in 1..all.len() {
             client.batch_execute("CREATE SCHEMA test_migrate; SET search_path = test_migrate").await.unwrap();
             postgres(&mut client, &all[..old]).await.unwrap();
-            client.batch_execute(ROW).await.unwrap();
+            client.batch_execute(ROWS).await.unwrap();
             for _ in 0..2 {
                 postgres(&mut client, &all).await.unwrap();
                 assert_eq!(client.query_one(CHECK, &[]).await.unwrap().get::<_, i64>(0), 1);

@@ -137,6 +137,18 @@ impl From<crate::SessionKey> for Param {
     }
 }
 
+impl From<codelab_protocol::UserId> for Param {
+    fn from(user: codelab_protocol::UserId) -> Self {
+        Self::Int(user.get())
+    }
+}
+
+impl From<codelab_protocol::ProjectId> for Param {
+    fn from(project: codelab_protocol::ProjectId) -> Self {
+        Self::Int(project.get())
+    }
+}
+
 impl From<&codelab_protocol::Digest> for Param {
     fn from(digest: &codelab_protocol::Digest) -> Self {
         Self::text(digest.as_str())

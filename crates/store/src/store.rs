@@ -14,10 +14,13 @@ use crate::{SessionKey, StoreError};
 
 mod audit;
 mod life;
+mod logins;
 mod read;
 mod servers;
+mod users;
 
 pub use read::MessageRange;
+pub use users::{ProjectStore, UserStore};
 
 /// A handle to the database; clones share it.
 #[derive(Clone)]

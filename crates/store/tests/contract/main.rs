@@ -12,6 +12,7 @@ mod ownership;
 mod postgres;
 mod reads;
 mod sqlite;
+mod users;
 
 use harness::{Engine, Harness};
 
@@ -64,4 +65,11 @@ contract! {
     audit::a_whole_log_verifies_and_outlives_its_session,
     audit::every_kind_of_tampering_is_seen,
     audit::two_writers_cannot_fork_the_chain,
+    users::projects_come_back_with_their_agents,
+    users::another_user_finds_nothing,
+    users::one_default_project_is_made,
+    users::changes_touch_only_what_they_name,
+    users::a_removed_project_takes_everything_along,
+    users::a_login_ticket_is_taken_once_and_in_time,
+    users::a_web_session_lasts_until_its_end,
 }
