@@ -7,6 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use codelab_engine::Agent;
 use codelab_llm::Secret;
 use codelab_protocol::ErrorCode;
 use codelab_runtime::Runtime;
@@ -15,7 +16,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Names, check_names, internal_key, internal_key_or_bearer};
 use crate::error::{ApiError, internal_error};
-use crate::routes;
+use crate::models::KnownModels;
+use crate::routes::{self, Attempts};
+use crate::users::{Logins, Verifier, user_access};
 
 /// What handlers share.
 #[derive(Clone)]
@@ -26,6 +29,13 @@ pub(crate) struct App {
     pub body_bytes: usize,
     /// The API document, made once.
     pub openapi: Arc<str>,
+    pub verifier: Arc<Verifier>,
+    pub logins: Logins,
+    pub login_attempts: Arc<Attempts>,
+    /// Whether browsers reach this server over TLS.
+    pub is_secure: bool,
+    pub models: Arc<KnownModels>,
+    pub starter_pack: Arc<[Agent]>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
@@ -34,10 +44,13 @@ pub(crate) fn router(app: App) -> Router {
     let (metrics, _) = routes::metrics().split_for_parts();
     let (public, _) = routes::public().split_for_parts();
     let internal = internal.route_layer(middleware::from_fn_with_state(app.clone(), internal_key));
+    let (my, _) = routes::my().split_for_parts();
+    let my = my.route_layer(middleware::from_fn_with_state(app.clone(), user_access));
     let metrics = metrics.route_layer(middleware::from_fn_with_state(app.clone(), internal_key_or_bearer));
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
+        .merge(my)
         .merge(public)
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)

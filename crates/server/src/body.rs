@@ -25,29 +25,47 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/json") {
-            return Err(ApiError::invalid("The content type must be application/json"));
-        }
-        let limit = app.body_bytes;
-        let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
-            return Err(too_large(limit));
-        }
-        let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
-        let bytes = match read {
-            Err(_) => return Err(ApiError::invalid("The body did not arrive in time")),
-            Ok(Err(error)) if is_length_limit(&error) => {
-                return Err(too_large(limit));
-            }
-            Ok(Err(_)) => return Err(ApiError::invalid("The body could not be read")),
-            Ok(Ok(bytes)) => bytes,
-        };
-        // Checked as a whole: a parser looks only at the parts it needs.
-        let text = std::str::from_utf8(&bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
-        serde_json::from_str(text).map(Self).map_err(|error| refused(&error))
+        read(request, app.body_bytes).await.map(Self)
     }
+}
+
+/// A JSON body of a few kilobytes, for those who have not proven anything yet.
+pub(crate) struct SmallJsonBody<T>(pub T);
+
+const SMALL_BODY_BYTES: usize = 4096;
+
+impl<T: DeserializeOwned> FromRequest<App> for SmallJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        read(request, app.body_bytes.min(SMALL_BODY_BYTES)).await.map(Self)
+    }
+}
+
+async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(ApiError::invalid("The content type must be application/json"));
+    }
+    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
+    }
+    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
+    let bytes = match read {
+        Err(_) => return Err(ApiError::invalid("The body did not arrive in time")),
+        Ok(Err(error)) if is_length_limit(&error) => return Err(too_large(limit)),
+        Ok(Err(_)) => return Err(ApiError::invalid("The body could not be read")),
+        Ok(Ok(bytes)) => bytes,
+    };
+    // A list would be taken for an object whose fields are all optional.
+    if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
+        return Err(ApiError::invalid("The body must be a JSON object"));
+    }
+    // Checked as a whole: a parser looks only at the parts it needs.
+    let text = std::str::from_utf8(&bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
+    serde_json::from_str(text).map_err(|error| refused(&error))
 }
 
 fn too_large(limit: usize) -> ApiError {

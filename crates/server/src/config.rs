@@ -38,6 +38,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    pub jwt: JwtSettings,
     pub retention: Retention,
     /// For crash tests (`CODELAB_FAILPOINT`).
     pub failpoint: Failpoint,
@@ -62,6 +63,34 @@ pub struct HttpSettings {
     pub public_url: Option<Origin>,
     pub allowed_hosts: Vec<String>,
     pub allowed_origins: Vec<Origin>,
+}
+
+/// How users' tokens are signed.
+#[derive(Debug, Clone, Default)]
+pub struct JwtSettings {
+    pub algorithm: JwtAlgorithm,
+    /// PEM; for the algorithms with a public key.
+    pub public_key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum JwtAlgorithm {
+    /// With `JWT_SECRET`.
+    #[default]
+    Hs256,
+    Rs256,
+    Es256,
+}
+
+impl JwtAlgorithm {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hs256 => "HS256",
+            Self::Rs256 => "RS256",
+            Self::Es256 => "ES256",
+        }
+    }
 }
 
 /// Longer waits would leave the calendar.
@@ -110,7 +139,15 @@ struct File {
     model_map: BTreeMap<String, String>,
     prices: BTreeMap<String, PriceRow>,
     server: ServerTable,
+    auth: AuthTable,
     retention: RetentionTable,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct AuthTable {
+    jwt_algorithm: JwtAlgorithm,
+    jwt_public_key_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]
@@ -194,6 +231,7 @@ impl Default for File {
             model_map: BTreeMap::new(),
             prices: BTreeMap::new(),
             server: ServerTable::default(),
+            auth: AuthTable::default(),
             retention: RetentionTable::default(),
         }
     }
@@ -302,6 +340,7 @@ impl File {
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
+            jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
             failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
             data_dir,
         })

@@ -41,8 +41,16 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub fn retry_after_seconds(self, seconds: u32) -> Self {
+        Self { retry_after_seconds: Some(seconds), ..self }
+    }
+
     /// A commit that the database did not take.
-    fn not_stored(error: StoreError) -> Self {
+    pub fn not_stored(error: StoreError) -> Self {
         match error {
             StoreError::DiskFull | StoreError::Unavailable(_) => error.into(),
             error => {

@@ -11,13 +11,17 @@ pub(crate) fn document() -> OpenApi {
     components.add_security_scheme("internal_key", SecurityScheme::ApiKey(header));
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("internal_bearer", SecurityScheme::Http(bearer));
+    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT").build();
+    components.add_security_scheme("user_token", SecurityScheme::Http(token));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new("codelab_session"));
+    components.add_security_scheme("login_cookie", SecurityScheme::ApiKey(cookie));
     let mut info = Info::new("CodeLab", env!("CARGO_PKG_VERSION"));
     info.description = Some("A self-hosted runtime where a team of AI agents works on a user's code.".to_owned());
     let mut license = License::new("Apache-2.0");
     license.identifier = Some("Apache-2.0".to_owned());
     info.license = Some(license);
     let mut document = OpenApiBuilder::new().info(info).components(Some(components)).build();
-    for routes in [routes::public(), routes::internal(), routes::metrics()] {
+    for routes in [routes::public(), routes::internal(), routes::metrics(), routes::my()] {
         document.merge(routes.into_openapi());
     }
     document

@@ -4,7 +4,11 @@ mod agent;
 mod agents;
 mod frame;
 mod health;
+mod login;
 mod page;
+mod paging;
+mod project_agents;
+mod projects;
 mod session_parts;
 mod sessions;
 
@@ -12,6 +16,9 @@ use codelab_protocol::ErrorBody;
 use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+pub(crate) use login::Attempts;
+pub use project_agents::check_agent;
 
 use crate::app::App;
 
@@ -38,12 +45,23 @@ pub(crate) fn metrics() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(health::metrics))
 }
 
+/// With a user's token or cookie.
+pub(crate) fn my() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(projects::list, projects::create))
+        .routes(routes!(projects::get, projects::change, projects::delete))
+        .routes(routes!(project_agents::list, project_agents::create))
+        .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
+}
+
 /// For everybody.
 pub(crate) fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
         .routes(routes!(page::openapi))
         .routes(routes!(page::status))
+        .routes(routes!(login::login))
+        .routes(routes!(login::logout))
         .route("/assets/status.css", axum::routing::get(page::style))
 }
 

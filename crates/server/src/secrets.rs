@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use codelab_llm::Secret;
 use codelab_runtime::random_hex;
 
-use crate::config::Settings;
+use crate::config::{JwtAlgorithm, Settings};
 
 pub struct Secrets {
     pub internal_api_key: Secret,
@@ -30,7 +30,8 @@ const SECRET_BYTES: usize = 32;
 impl Secrets {
     /// Refuses to be reachable from outside with secrets that nobody chose.
     pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
-        let given = settings.internal_api_key.is_some() && settings.jwt_secret.is_some();
+        let tokens_are_safe = settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
+        let given = settings.internal_api_key.is_some() && tokens_are_safe;
         if settings.is_exposed() && !given {
             return Err(SecretsError::Exposed { addr: settings.addr });
         }

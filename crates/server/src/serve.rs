@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::Team;
+use codelab_engine::{Team, starter_pack};
 use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
 use codelab_policy::Policy;
+use codelab_protocol::UserId;
 use codelab_runtime::{LiveLimits, Metrics, Parts, Runtime, random_hex};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio::net::TcpListener;
@@ -15,10 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Names;
 use crate::app::{App, router};
-use crate::config::{ConfigError, DEFAULT_MODEL, Settings};
+use crate::config::{ConfigError, Origin, Settings};
 use crate::listen;
+use crate::models::KnownModels;
 use crate::openapi::openapi_json;
+use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
+use crate::users::{LOGIN_HOUSEKEEPING, LoginTicket, Logins, Verifier};
 
 /// Why the server did not start: one line.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,9 @@ pub enum StartError {
 /// How long running model calls may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Tells other commands on this machine where the server is.
+const ADDRESS_FILE: &str = "server-addr";
+
 /// A server that listens.
 pub struct Server {
     pub addr: SocketAddr,
@@ -47,6 +54,7 @@ pub struct Server {
     pub model: String,
     pub demo: bool,
     pub secrets: Arc<Secrets>,
+    public_url: Option<String>,
     runtime: Runtime,
     stop: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
@@ -63,13 +71,19 @@ impl Server {
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
+        let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
+        let starter_pack = starter_pack()?;
         let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
         let names = Arc::new(Names::new(&settings));
         // Bound before anything is taken over: a port that is taken must not disturb a running server.
         let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
+        let address_file = settings.data_dir.join(ADDRESS_FILE);
+        std::fs::write(&address_file, addr.to_string()).map_err(io(&address_file.display().to_string()))?;
         let description = model.describe();
+        let logins = Logins::new(store.clone(), &settings.data_dir);
+        let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(Parts {
             store,
             model,
@@ -77,7 +91,7 @@ impl Server {
             limits: settings.limits,
             prompt: settings.prompt,
             policy: Policy::default(),
-            default_model: settings.llm.model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            default_model: models.default_model().to_owned(),
             metrics: Metrics::new(),
             live: LiveLimits::default(),
             server_id,
@@ -91,18 +105,33 @@ impl Server {
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
             openapi: openapi_json().into(),
+            verifier: Arc::new(verifier),
+            logins: logins.clone(),
+            login_attempts: Arc::new(Attempts::default()),
+            is_secure: settings.http.public_url.as_ref().is_some_and(Origin::is_https),
+            models: Arc::new(models),
+            starter_pack: starter_pack.into(),
         };
         let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
         let listening = tokio::spawn(listen::serve(listener, router(app), stop.clone().cancelled_owned()));
         Ok(Self {
             addr,
             model: description.label,
             demo: description.demo,
             secrets: Arc::new(secrets),
+            public_url: settings.http.public_url.map(|origin| origin.text()),
             runtime,
             stop,
             listening,
         })
+    }
+
+    /// A link that logs a user in on the web page, once.
+    pub async fn login_link(&self, user: UserId) -> Result<String, StoreError> {
+        let expires_at = codelab_runtime::now().plus_seconds(LoginTicket::LIFETIME_SECONDS);
+        let ticket = LoginTicket::keep_in(self.runtime.store(), user, expires_at).await?;
+        Ok(ticket.link(self.public_url.as_deref().unwrap_or(&url_of(self.addr))))
     }
 
     /// Finishes or suspends what runs, then closes the store.
@@ -111,6 +140,27 @@ impl Server {
         // Readers end here, so that their connections can.
         self.runtime.stop(GRACE).await;
         let _ = self.listening.await;
+    }
+}
+
+/// Where the server that uses this data folder listens, or listened last; else where it would.
+pub fn local_url(settings: &Settings) -> String {
+    let kept = std::fs::read_to_string(settings.data_dir.join(ADDRESS_FILE)).ok();
+    url_of(kept.and_then(|text| text.trim().parse().ok()).unwrap_or(settings.addr))
+}
+
+fn url_of(addr: SocketAddr) -> String {
+    if addr.ip().is_unspecified() {
+        return format!("http://127.0.0.1:{}", addr.port());
+    }
+    format!("http://{addr}")
+}
+
+async fn keep_logins_tidy(logins: Logins) {
+    let mut times = tokio::time::interval(LOGIN_HOUSEKEEPING);
+    loop {
+        times.tick().await;
+        logins.remove_expired(codelab_runtime::now()).await;
     }
 }
 

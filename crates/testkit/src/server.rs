@@ -1,13 +1,15 @@
 //! `TestServer`: the product itself, in this process, on port 0 and a temporary data folder.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use codelab_client::{Access, Client, ClientError, EventStream, Method};
 use codelab_fakemodel::{FakeModel, RecordedRequest};
 use codelab_protocol::{
-    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry,
+    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry, Timestamp,
+    UserId,
 };
-use codelab_server::{Flags, Server, Settings, StartError};
+use codelab_server::{Flags, Identity, Server, Settings, StartError, sign_token};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -62,6 +64,15 @@ impl TestServer {
         if let Some(server) = self.server.take() {
             server.stop().await;
         }
+    }
+
+    /// A user's token, valid for an hour.
+    pub fn token(&self, user: i64) -> String {
+        let server = self.server.as_ref().expect("the server runs");
+        let identity = Identity::of(UserId::new(user).expect("a positive number"));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp::from_millis(now.as_millis() as i64);
+        sign_token(&identity, &server.secrets.jwt_secret, now, 3600).expect("a token can be signed")
     }
 
     pub fn data_dir(&self) -> &Path {

@@ -30,6 +30,11 @@ impl Origin {
         format!("{}://{}", self.scheme, self.authority)
     }
 
+    /// Whether browsers come over TLS.
+    pub fn is_https(&self) -> bool {
+        self.scheme == "https"
+    }
+
     pub fn host(&self) -> &str {
         &self.host
     }

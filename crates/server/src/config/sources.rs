@@ -33,7 +33,15 @@ const PLAIN_NAMES: [(&str, &str); 8] = [
 const TOP_LEVEL: [&str; 2] = ["multi_agent_mode", "multiple_tool_calls"];
 
 /// These stay texts even if they look like numbers.
-const TEXTS: [&str; 6] = ["database.url", "llm.proxy_url", "llm.model", "llm.model_override", "llm.api_key", "addr"];
+const TEXTS: [&str; 7] = [
+    "database.url",
+    "llm.proxy_url",
+    "llm.model",
+    "llm.model_override",
+    "llm.api_key",
+    "addr",
+    "auth.jwt_public_key_file",
+];
 
 /// The flag, the environment, else the user's data folder.
 pub(super) fn data_dir(flags: &Flags, environment: &Environment) -> Result<PathBuf, ConfigError> {

@@ -48,6 +48,8 @@ fn a_wrong_setting_is_named_in_one_line() {
         ("", &[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1000000000000")], "limits.approval_timeout_seconds"),
         ("", &[("MULTI_AGENT_MODE", "perhaps")], "multi_agent_mode"),
         ("multiple_tool_calls = \"xx\"", &[], "multiple_tool_calls"),
+        ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "none")], "auth.jwt_algorithm"),
+        ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "HS512")], "auth.jwt_algorithm"),
         ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
     ];
     for (file, environment, part) in cases {

@@ -7,7 +7,7 @@ mod secrets;
 use codelab_testkit::{INTERNAL_KEY, Reply, TestServer};
 use serde_json::json;
 
-use crate::openapi::{Route, routes};
+use crate::openapi::{Route, WayIn, routes};
 use crate::raw::{Request, authority};
 
 /// A change to an honest request, and what it must be answered with.
@@ -19,7 +19,7 @@ struct Attack {
     body: Option<&'static str>,
 }
 
-const KEY: &[&str] = &["X-Internal-Auth"];
+const KEY: &[&str] = &["X-Internal-Auth", "Authorization"];
 const HOST: &[&str] = &["Host"];
 
 /// Two sessions that an attack could change: one waits for a decision, one is deleted.
@@ -146,7 +146,7 @@ async fn a_foreign_origin_is_refused_everywhere() {
 /// What a page elsewhere can send without asking the browser first: a form, with no key of its own.
 #[tokio::test]
 async fn a_form_of_another_page_is_refused_everywhere() {
-    const FORM: &[&str] = &["X-Internal-Auth", "Content-Type"];
+    const FORM: &[&str] = &["X-Internal-Auth", "Authorization", "Content-Type"];
     const MULTIPART: &str = "--x\r\nContent-Disposition: form-data; name=\"session_id\"\r\n\r\nintruder\r\n--x--\r\n";
     let forms = [
         ("application/x-www-form-urlencoded", "session_id=intruder&message=hello"),
@@ -170,7 +170,7 @@ async fn every_method_of_a_known_address_is_refused_to_strangers() {
     let target = Target::start().await;
     let before = target.state().await;
     let mut wrong = Vec::new();
-    for route in routes().into_iter().filter(|route| !route.public) {
+    for route in routes().into_iter().filter(|route| route.way_in != WayIn::Open) {
         for method in ["HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "DELETE", "POST", "GET", "CONNECTED"] {
             let stranger = Request::new(&target.server, method, &route.at(WAITING)).json(BODY);
             for (origin, allowed) in [(None, [401, 405]), (Some("http://evil.example"), [403, 403])] {
@@ -233,13 +233,13 @@ impl Target {
     }
 
     fn honest(&self, route: &Route, session: &str) -> Request {
-        Request::with_key(&self.server, &route.method, &route.at(session)).json(BODY)
+        route.request(&self.server, session).json(BODY)
     }
 
     async fn refuses(&self, attacks: Vec<Attack>) {
         let mut before = self.state().await;
         let mut wrong = Vec::new();
-        let routes: Vec<Route> = routes().into_iter().filter(|route| !route.public).collect();
+        let routes: Vec<Route> = routes().into_iter().filter(|route| route.way_in != WayIn::Open).collect();
         assert!(routes.len() >= 15, "{routes:?}");
         for attack in attacks {
             for (route, session) in routes.iter().flat_map(|route| [(route, WAITING), (route, DELETED)]) {
@@ -251,6 +251,7 @@ impl Target {
                 }
                 let answer = request.send(&self.server).await;
                 let ok = match answer.status {
+                    401 if route.way_in == WayIn::User => answer.refusal() == (401, "UNAUTHORIZED".to_owned()),
                     401 => answer.json() == json!({"detail": "Invalid or missing internal API key"}),
                     403 => answer.refusal() == (403, "FORBIDDEN".to_owned()),
                     _ => false,

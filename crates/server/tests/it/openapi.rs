@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use codelab_protocol::ErrorCode;
 use codelab_server::openapi_json;
-use codelab_testkit::TestServer;
+use codelab_testkit::{INTERNAL_KEY, TestServer};
 use serde_json::Value;
 
 use crate::raw::Request;
@@ -15,12 +15,28 @@ use crate::raw::Request;
 pub struct Route {
     pub method: String,
     pub path: String,
-    /// Needs no key.
-    pub public: bool,
+    pub way_in: WayIn,
     pub takes_body: bool,
 }
 
+/// Who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WayIn {
+    Open,
+    InternalKey,
+    User,
+}
+
 impl Route {
+    /// What an honest caller sends, but for the body.
+    pub fn request(&self, server: &TestServer, session: &str) -> Request {
+        let request = Request::new(server, &self.method, &self.at(session));
+        match self.way_in {
+            WayIn::User => request.with("Authorization", &format!("Bearer {}", server.token(1))),
+            WayIn::Open | WayIn::InternalKey => request.with("X-Internal-Auth", INTERNAL_KEY),
+        }
+    }
+
     /// The path with a session in it.
     pub fn at(&self, session: &str) -> String {
         self.path.replace("{session_id}", session)
@@ -37,12 +53,24 @@ pub fn routes() -> Vec<Route> {
             routes.push(Route {
                 method: method.to_uppercase(),
                 path: path.clone(),
-                public: schemes.iter().any(|scheme| scheme.as_object().unwrap().is_empty()),
+                way_in: way_in(schemes),
                 takes_body: operation.get("requestBody").is_some(),
             });
         }
     }
     routes
+}
+
+fn way_in(schemes: &[Value]) -> WayIn {
+    let names = |scheme: &Value| scheme.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let names: Vec<Vec<String>> = schemes.iter().map(names).collect();
+    if names.contains(&Vec::new()) {
+        WayIn::Open
+    } else if names.iter().flatten().any(|name| name == "user_token") {
+        WayIn::User
+    } else {
+        WayIn::InternalKey
+    }
 }
 
 fn document() -> Value {
@@ -127,13 +155,13 @@ fn every_operation_says_what_it_can_answer() {
     for route in routes() {
         let operation = &document["paths"][&route.path][route.method.to_lowercase()];
         let mut needed = Vec::new();
-        if !route.public {
+        if route.way_in != WayIn::Open {
             needed.extend(["401", "403"]);
         }
         if route.takes_body {
             needed.extend(["413", "422"]);
         }
-        if route.path.contains("{session_id}") {
+        if route.path.contains('{') {
             needed.push("404");
         }
         for status in needed {
@@ -189,8 +217,9 @@ fn results_of_any_kind_are_documented_so() {
 
 #[test]
 fn only_the_known_routes_are_public() {
-    let public: Vec<String> = routes().into_iter().filter(|route| route.public).map(|route| route.path).collect();
-    let known = ["/", "/health", "/openapi.json"];
+    let open = routes().into_iter().filter(|route| route.way_in == WayIn::Open);
+    let public: Vec<String> = open.map(|route| route.path).collect();
+    let known = ["/", "/health", "/login", "/logout", "/openapi.json"];
     assert!(public.iter().all(|path| known.contains(&path.as_str())), "{public:?}");
     assert_eq!(public.len(), known.len(), "{public:?}");
 }

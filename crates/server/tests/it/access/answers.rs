@@ -9,7 +9,7 @@ use crate::raw::Request;
 #[tokio::test]
 async fn unknown_addresses_and_methods_are_told_apart() {
     let server = TestServer::start().await;
-    for target in ["/unknown", "/sessions/a/b/c", "/agents/a", "/my/projects/", "/agent/message", "/docs2", "/%ff"] {
+    for target in ["/unknown", "/sessions/a/b/c", "/agents/a", "/my/unknown", "/agent/message", "/docs2", "/%ff"] {
         let answer = Request::with_key(&server, "GET", target).send(&server).await;
         assert_eq!(answer.refusal(), (404, "NOT_FOUND".to_owned()), "{target}");
     }

@@ -3,7 +3,7 @@
 use codelab_testkit::{Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::openapi::routes;
+use crate::openapi::{WayIn, routes};
 use crate::raw::{Answer, Request};
 
 const STREAM: &str = "/agent/message/stream";
@@ -182,7 +182,7 @@ async fn a_wrong_value_is_refused_with_its_code() {
 async fn a_body_that_is_not_declared_as_json_is_refused() {
     let server = TestServer::start().await;
     let body = r#"{"session_id": "s", "message": "x"}"#;
-    for route in routes().into_iter().filter(|route| route.takes_body) {
+    for route in routes().into_iter().filter(|route| route.takes_body && route.way_in == WayIn::InternalKey) {
         for content_type in [
             None,
             Some("text/plain"),
@@ -273,7 +273,7 @@ async fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_read() {
     for (setting, limit) in [(Some("1000"), 1000), (None, DEFAULT)] {
         let settings: Vec<(&str, &str)> = setting.iter().map(|value| ("CODELAB_LIMITS__BODY_BYTES", *value)).collect();
         let server = TestServer::with(&settings).await;
-        for route in routes().into_iter().filter(|route| route.takes_body) {
+        for route in routes().into_iter().filter(|route| route.takes_body && route.way_in == WayIn::InternalKey) {
             for (bytes, expected) in [
                 (limit, (422, "VALIDATION_ERROR")),
                 (limit + 1, (413, "PAYLOAD_TOO_LARGE")),

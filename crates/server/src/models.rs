@@ -1,0 +1,39 @@
+//! Which models this server can say something about. Others can be used too: only the model's own server knows them all.
+
+use std::collections::BTreeSet;
+
+use codelab_llm::PriceTable;
+
+use crate::config::{DEFAULT_MODEL, LlmSettings};
+
+pub(crate) struct KnownModels {
+    /// The model of agents that name none.
+    default: String,
+    prices: PriceTable,
+    mapped: BTreeSet<String>,
+    /// Every call goes to one model, whatever its name.
+    overridden: bool,
+}
+
+impl KnownModels {
+    pub fn new(settings: &LlmSettings) -> Self {
+        Self {
+            default: settings.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            prices: settings.prices.clone(),
+            mapped: settings.model_map.keys().cloned().collect(),
+            overridden: settings.model_override.is_some(),
+        }
+    }
+
+    pub fn default_model(&self) -> &str {
+        &self.default
+    }
+
+    /// Chosen as the default, mapped to another name, or priced.
+    pub fn knows(&self, model: &str) -> bool {
+        self.overridden
+            || model == self.default
+            || self.mapped.contains(model)
+            || self.prices.estimate(model, 1).is_some()
+    }
+}

@@ -1,0 +1,283 @@
+//! `/my/projects/{project_id}/agents`: the agents of a project.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
+use codelab_protocol::{
+    AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
+};
+use codelab_runtime::{now, random_hex};
+use codelab_store::{AgentChange, AgentRow, NewAgent, StoreError};
+
+use super::paging::{Page, PageQuery};
+use super::projects::{MyProject, not_found as project_not_found};
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::error::{ApiError, ApiResult};
+use crate::fields;
+
+const MAX_AGENTS: u64 = 100;
+const ID_BYTES: usize = 12;
+const DEFAULT_ROLE: &str = "assistant";
+/// Enough to look and to finish, nothing that changes anything.
+const DEFAULT_TOOLS: [Tool; 5] =
+    [Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode, Tool::AttemptCompletion, Tool::AskFollowupQuestion];
+
+/// The agent a path names; a text that cannot be an id names none.
+pub(super) struct AgentPath(AgentId);
+
+impl FromRequestParts<App> for AgentPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
+        let (_, text) = path.iter().find(|(name, _)| *name == "agent_id").ok_or_else(not_found)?;
+        AgentId::parse(text).map(Self).map_err(|_| not_found())
+    }
+}
+
+/// The agents of a project
+#[utoipa::path(
+    get,
+    path = "/my/projects/{project_id}/agents",
+    tag = "project agents",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("project_id" = i64, Path, description = "The project's number"), PageQuery),
+    responses(
+        (status = 200, description = "A page of agents, oldest first", body = ProjectAgentList),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn list(MyProject(project): MyProject, page: Page) -> ApiResult<Json<ProjectAgentList>> {
+    let (rows, total) = project.agents(page.limit, page.offset).await?;
+    let agents = rows.into_iter().map(shown).collect();
+    Ok(Json(ProjectAgentList { agents, total, limit: page.limit, offset: page.offset }))
+}
+
+/// Add an agent to a project
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents",
+    tag = "project agents",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("project_id" = i64, Path, description = "The project's number")),
+    request_body = CreateAgent,
+    responses(
+        (status = 201, description = "Created", body = SavedAgent),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        (status = 409, description = "The name is taken, or the project is full", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    MyProject(project): MyProject,
+    JsonBody(body): JsonBody<CreateAgent>,
+) -> ApiResult<(StatusCode, Json<SavedAgent>)> {
+    let new = new_agent(app.models.default_model(), body)?;
+    if project.count_agents().await? >= MAX_AGENTS {
+        return Err(ApiError::new(ErrorCode::Conflict, format!("A project has at most {MAX_AGENTS} agents")));
+    }
+    let name = new.name.clone();
+    let row = project.create_agent(new, now()).await.map_err(|error| match error {
+        StoreError::AlreadyExists => {
+            let message = format!("The project has an agent named {name} already");
+            ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str())
+        }
+        StoreError::NotFound => project_not_found(),
+        other => ApiError::not_stored(other),
+    })?;
+    Ok((StatusCode::CREATED, Json(saved(&app, row))))
+}
+
+/// One agent
+#[utoipa::path(
+    get,
+    path = "/my/projects/{project_id}/agents/{agent_id}",
+    tag = "project agents",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "The agent", body = ProjectAgent),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn get(MyProject(project): MyProject, AgentPath(id): AgentPath) -> ApiResult<Json<ProjectAgent>> {
+    Ok(Json(shown(project.agent(&id).await?.ok_or_else(not_found)?)))
+}
+
+/// Change an agent
+#[utoipa::path(
+    patch,
+    path = "/my/projects/{project_id}/agents/{agent_id}",
+    tag = "project agents",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    request_body = ChangeAgent,
+    responses(
+        (status = 200, description = "As it is now", body = SavedAgent),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn change(
+    State(app): State<App>,
+    MyProject(project): MyProject,
+    AgentPath(id): AgentPath,
+    JsonBody(body): JsonBody<ChangeAgent>,
+) -> ApiResult<Json<SavedAgent>> {
+    let present = project.agent(&id).await?.ok_or_else(not_found)?;
+    if body.name.as_ref().is_some_and(|name| name != present.agent.name.as_str()) {
+        return Err(fields::wrong("name", "cannot be changed"));
+    }
+    let row = project.change_agent(&id, checked(body)?, now()).await.map_err(gone)?;
+    Ok(Json(saved(&app, row)))
+}
+
+/// Delete an agent
+#[utoipa::path(
+    delete,
+    path = "/my/projects/{project_id}/agents/{agent_id}",
+    tag = "project agents",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn delete(MyProject(project): MyProject, AgentPath(id): AgentPath) -> ApiResult<StatusCode> {
+    project.delete_agent(&id, now()).await.map_err(gone)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a new project begins with.
+pub(super) fn starter_agents(app: &App) -> ApiResult<Vec<NewAgent>> {
+    let agents = app.starter_pack.iter().map(|agent| {
+        Ok(NewAgent {
+            agent_id: new_id()?,
+            name: agent.name.clone(),
+            role: agent.role.clone(),
+            description: agent.description.clone(),
+            model: agent.model.clone().unwrap_or_else(|| app.models.default_model().to_owned()),
+            // By way of its text: 0.3 stays 0.3.
+            temperature: agent.temperature.and_then(|value| value.to_string().parse().ok()),
+            max_tokens: agent.max_tokens,
+            system_prompt: agent.prompt.clone(),
+            allowed_tools: agent.allowed_tools.clone(),
+            file_restrictions: agent.file_restrictions.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            concurrency_limit: agent.concurrency_limit,
+        })
+    });
+    agents.collect()
+}
+
+/// Says in one line why an agent would be refused, without asking a server.
+pub fn check_agent(agent: CreateAgent) -> Result<(), String> {
+    new_agent("default", agent).map(drop).map_err(|error| error.message().to_owned())
+}
+
+fn new_agent(default_model: &str, body: CreateAgent) -> ApiResult<NewAgent> {
+    Ok(NewAgent {
+        agent_id: new_id()?,
+        name: fields::agent_name(&body.name)?,
+        role: fields::role(body.role.unwrap_or_else(|| DEFAULT_ROLE.to_owned()))?,
+        description: fields::agent_description(body.description.unwrap_or_default())?,
+        model: fields::model(body.model.unwrap_or_else(|| default_model.to_owned()))?,
+        temperature: body.temperature.map(fields::temperature).transpose()?,
+        max_tokens: body.max_tokens.map(fields::max_tokens).transpose()?,
+        system_prompt: fields::system_prompt(body.system_prompt.unwrap_or_default())?,
+        allowed_tools: fields::tools(body.allowed_tools.unwrap_or_else(|| DEFAULT_TOOLS.to_vec())),
+        file_restrictions: fields::file_restrictions(body.file_restrictions.unwrap_or_default())?,
+        concurrency_limit: fields::concurrency_limit(body.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT))?,
+    })
+}
+
+fn checked(body: ChangeAgent) -> ApiResult<AgentChange> {
+    let restrictions = match body.file_restrictions {
+        codelab_protocol::Patch::Null => Some(Vec::new()),
+        other => fields::not_null("file_restrictions", other)?,
+    };
+    Ok(AgentChange {
+        role: fields::not_null("role", body.role)?.map(fields::role).transpose()?,
+        description: fields::not_null("description", body.description)?.map(fields::agent_description).transpose()?,
+        model: fields::not_null("model", body.model)?.map(fields::model).transpose()?,
+        temperature: fields::patch(body.temperature, fields::temperature)?,
+        max_tokens: fields::patch(body.max_tokens, fields::max_tokens)?,
+        system_prompt: fields::not_null("system_prompt", body.system_prompt)?.map(fields::system_prompt).transpose()?,
+        allowed_tools: fields::not_null("allowed_tools", body.allowed_tools)?.map(fields::tools),
+        file_restrictions: restrictions.map(fields::file_restrictions).transpose()?,
+        concurrency_limit: fields::not_null("concurrency_limit", body.concurrency_limit)?
+            .map(fields::concurrency_limit)
+            .transpose()?,
+    })
+}
+
+fn new_id() -> ApiResult<AgentId> {
+    AgentId::parse(&format!("agent-{}", random_hex(ID_BYTES))).map_err(|error| ApiError::invalid(error.to_string()))
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(ErrorCode::AgentNotFound, "Agent not found")
+}
+
+fn gone(error: StoreError) -> ApiError {
+    if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
+}
+
+fn saved(app: &App, row: AgentRow) -> SavedAgent {
+    let placeholders = unknown_placeholders(&row.agent.system_prompt).into_iter().map(|name| {
+        format!(
+            "system_prompt: {{{{{name}}}}} is no placeholder and will be empty; known are {}",
+            PLACEHOLDERS.join(", ")
+        )
+    });
+    let mut warnings: Vec<String> = placeholders.collect();
+    if !warnings.is_empty() {
+        tracing::warn!(agent = %row.agent.agent_id, unknown = warnings.len(), "a prompt has unknown placeholders");
+    }
+    let model = &row.agent.model;
+    if !app.models.knows(model) {
+        warnings.push(format!(
+            "model: {model} is not known here: it is asked for by this name, and its cost is not counted"
+        ));
+    }
+    SavedAgent { agent: shown(row), warnings }
+}
+
+fn shown(row: AgentRow) -> ProjectAgent {
+    let agent = row.agent;
+    ProjectAgent {
+        agent_id: agent.agent_id,
+        name: agent.name,
+        role: agent.role,
+        description: agent.description,
+        model: agent.model,
+        temperature: agent.temperature,
+        max_tokens: agent.max_tokens,
+        system_prompt: agent.system_prompt,
+        allowed_tools: agent.allowed_tools,
+        file_restrictions: (!agent.file_restrictions.is_empty()).then_some(agent.file_restrictions),
+        concurrency_limit: agent.concurrency_limit,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    }
+}

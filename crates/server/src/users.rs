@@ -1,0 +1,107 @@
+//! Who a user is: proven by a token, or by the cookie of a login. A handler gets a [`User`] only from here.
+
+mod cookie;
+mod tickets;
+mod token;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use codelab_protocol::{ErrorCode, UserId};
+
+pub(crate) use cookie::WebSession;
+pub use tickets::LoginTicket;
+pub(crate) use tickets::{LOGIN_HOUSEKEEPING, Logins};
+pub(crate) use token::Verifier;
+pub use token::{SignError, sign_token};
+
+use crate::app::App;
+use crate::error::{ApiError, ApiResult};
+
+/// Who somebody is, as a token says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub user_id: UserId,
+    pub role: Role,
+    pub timezone: Option<String>,
+    pub household_id: Option<String>,
+    pub locale: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    User,
+    /// May operate the worker space of any project, and nothing else of other users.
+    Admin,
+}
+
+impl Identity {
+    /// Somebody of whom only the number is known.
+    pub fn of(user_id: UserId) -> Self {
+        Self { user_id, role: Role::User, timezone: None, household_id: None, locale: None }
+    }
+}
+
+/// The user behind a request; exists only where access was proven.
+#[derive(Debug, Clone)]
+pub(crate) struct User(Identity);
+
+impl User {
+    pub fn id(&self) -> UserId {
+        self.0.user_id
+    }
+}
+
+impl FromRequestParts<App> for User {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unauthorized)
+    }
+}
+
+/// Lets a user's request pass, with the [`User`] in it.
+pub(crate) async fn user_access(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match authenticate(&app, request.headers()).await {
+        Ok(identity) => {
+            request.extensions_mut().insert(User(identity));
+            next.run(request).await
+        }
+        Err(error) => {
+            let mut response = error.into_response();
+            if response.status() == axum::http::StatusCode::UNAUTHORIZED {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    }
+}
+
+/// A token that is there decides alone: a bad one is not made good by a cookie.
+async fn authenticate(app: &App, headers: &HeaderMap) -> ApiResult<Identity> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (Some(value), None) => {
+            let token = value.to_str().ok().and_then(bearer).ok_or_else(unauthorized)?;
+            app.verifier.verify(token, codelab_runtime::now()).ok_or_else(unauthorized)
+        }
+        (None, _) => {
+            let session = WebSession::of(headers).ok_or_else(unauthorized)?;
+            let user = app.runtime.store().web_session_user(&session.hash(), codelab_runtime::now()).await?;
+            user.map(Identity::of).ok_or_else(unauthorized)
+        }
+        (Some(_), Some(_)) => Err(unauthorized()),
+    }
+}
+
+/// The scheme's name may have any case.
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+pub(crate) fn unauthorized() -> ApiError {
+    ApiError::new(ErrorCode::Unauthorized, "Invalid or missing token")
+}
