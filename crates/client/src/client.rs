@@ -23,7 +23,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A handle on one server; clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    transport: Arc<Transport>,
+    pub(crate) transport: Arc<Transport>,
 }
 
 impl fmt::Debug for Client {
@@ -166,7 +166,7 @@ impl Client {
         self.transport.exchange(request).await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.transport.request(Method::GET, path, Bytes::new())?).await
     }
 
@@ -174,7 +174,7 @@ impl Client {
         self.json(self.transport.request(Method::POST, path, Bytes::new())?).await
     }
 
-    async fn json<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, ClientError> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, ClientError> {
         parse(&accepted(self.transport.exchange(request).await?)?.body)
     }
 

@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod http;
 mod limits;
+mod projects;
 mod resume;
 mod sse;
 mod stream;

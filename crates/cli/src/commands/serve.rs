@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use codelab_protocol::UserId;
 use codelab_server::Server;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +27,7 @@ impl Serve {
         runtime.block_on(async {
             let server = Server::start(settings).await?;
             announce(&server);
+            announce_login(&server).await;
             wait_for_stop().await?;
             tracing::info!("stopping");
             server.stop().await;
@@ -43,6 +45,15 @@ fn announce(server: &Server) {
     match &server.secrets.internal_key_file {
         Some(path) => say(&format!("internal key: in {}", path.display())),
         None => say("internal key: as given by INTERNAL_API_KEY"),
+    }
+}
+
+/// The first user's way in. A server without it is still a server.
+async fn announce_login(server: &Server) {
+    let Some(first) = UserId::new(1) else { return };
+    match server.login_link(first).await {
+        Ok(link) => say(&format!("log in: {link}")),
+        Err(error) => tracing::warn!(%error, "no login link could be made"),
     }
 }
 

@@ -1,18 +1,16 @@
 //! `codelab token`: a JWT for a user, signed with this server's secret.
 
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use codelab_protocol::UserId;
-use codelab_server::Secrets;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use serde_json::json;
+use codelab_server::{Identity, Role};
 
-use super::{Place, say};
+use super::{Place, local_token, say};
 
 const MAX_DAYS: u64 = 3650;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Args)]
 pub struct Token {
@@ -35,16 +33,11 @@ impl Token {
         if self.days == 0 || self.days > MAX_DAYS {
             bail!("--days must be 1 to {MAX_DAYS}");
         }
-        let secrets = Secrets::load(&self.place.settings(None)?)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?.as_secs();
-        let mut claims = json!({
-            "sub": user.to_string(), "aud": "codelab", "iat": now, "exp": now + self.days * 24 * 60 * 60,
-        });
+        let mut identity = Identity::of(user);
         if self.admin {
-            claims["role"] = json!("admin");
+            identity.role = Role::Admin;
         }
-        let key = EncodingKey::from_secret(secrets.jwt_secret.expose().as_bytes());
-        say(&jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)?);
+        say(&local_token(&self.place.settings(None)?, &identity, self.days * DAY_SECONDS)?);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,0 +1,43 @@
+//! A user's projects and their agents.
+
+use codelab_protocol::{
+    AgentId, ChangeAgent, CreateAgent, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent,
+};
+use http::Method;
+
+use crate::{Client, ClientError};
+
+/// What the server gives at once.
+const PAGE: u64 = 1000;
+
+impl Client {
+    /// The user's projects, oldest first. A user who has none gets the default one.
+    pub async fn projects(&self) -> Result<Vec<Project>, ClientError> {
+        let list: ProjectList = self.get(&format!("/my/projects?limit={PAGE}")).await?;
+        Ok(list.projects)
+    }
+
+    pub async fn project_agents(&self, project: ProjectId) -> Result<Vec<ProjectAgent>, ClientError> {
+        let list: ProjectAgentList = self.get(&format!("/my/projects/{project}/agents?limit={PAGE}")).await?;
+        Ok(list.agents)
+    }
+
+    pub async fn create_project_agent(
+        &self,
+        project: ProjectId,
+        body: &CreateAgent,
+    ) -> Result<SavedAgent, ClientError> {
+        let path = format!("/my/projects/{project}/agents");
+        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+    }
+
+    pub async fn change_project_agent(
+        &self,
+        project: ProjectId,
+        agent: &AgentId,
+        body: &ChangeAgent,
+    ) -> Result<SavedAgent, ClientError> {
+        let path = format!("/my/projects/{project}/agents/{agent}");
+        self.json(self.transport.json_request(Method::PATCH, &path, body)?).await
+    }
+}
