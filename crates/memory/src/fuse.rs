@@ -1,0 +1,75 @@
+//! Fuses what was found by words with what was found by meaning. Done here and not by the engine, so that every engine
+//! gives the same order.
+
+use std::collections::HashMap;
+
+use crate::Hit;
+
+/// Ranks weigh 1/(K + rank): the usual value, with which no single list decides alone.
+const RRF_K: f32 = 60.0;
+
+/// One answer from what was found by each means, every list best first. A single list keeps its own scores.
+pub(crate) fn lists(mut lists: Vec<Vec<Hit>>, top_k: usize) -> Vec<Hit> {
+    if lists.len() > 1 {
+        return best(reciprocal_ranks(lists), top_k);
+    }
+    best(lists.pop().unwrap_or_default(), top_k)
+}
+
+fn reciprocal_ranks(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
+    let mut fused: HashMap<u64, Hit> = HashMap::new();
+    for list in lists {
+        for (rank, hit) in (1u16..).zip(list) {
+            let share = 1.0 / (RRF_K + f32::from(rank));
+            fused.entry(hit.id.0).or_insert(Hit { score: 0.0, ..hit }).score += share;
+        }
+    }
+    fused.into_values().collect()
+}
+
+/// Best first; among equals the newest.
+fn best(mut hits: Vec<Hit>, top_k: usize) -> Vec<Hit> {
+    hits.sort_by(|left, right| {
+        let by_score = right.score.total_cmp(&left.score);
+        by_score.then(right.timestamp.cmp(&left.timestamp)).then(left.id.cmp(&right.id))
+    });
+    hits.truncate(top_k);
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InteractionId;
+    use codelab_protocol::Timestamp;
+
+    fn list(ids: &[u64]) -> Vec<Hit> {
+        let hit = |&id: &u64| Hit {
+            id: InteractionId(id),
+            text: String::new(),
+            score: 1.0,
+            kind: String::new(),
+            success: true,
+            task_id: None,
+            timestamp: Timestamp::from_millis(id as i64),
+            metadata: serde_json::Map::new(),
+        };
+        ids.iter().map(hit).collect()
+    }
+
+    fn ids(hits: &[Hit]) -> Vec<u64> {
+        hits.iter().map(|hit| hit.id.0).collect()
+    }
+
+    #[test]
+    fn what_both_lists_know_comes_first() {
+        assert_eq!(ids(&lists(vec![list(&[1, 2, 3]), list(&[4, 3])], 3)), [3, 4, 1]);
+        assert_eq!(ids(&lists(vec![list(&[1, 2]), list(&[])], 9)), [1, 2]);
+        assert_eq!(ids(&lists(vec![], 9)), [0; 0]);
+    }
+
+    #[test]
+    fn among_equals_the_newest_comes_first() {
+        assert_eq!(ids(&lists(vec![list(&[1, 3, 2])], 2)), [3, 2]);
+    }
+}

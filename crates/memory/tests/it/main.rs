@@ -1,0 +1,11 @@
+//! Memory as its callers meet it: one contract for every engine, and what only one of them can show.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a skipped engine must be seen")]
+
+mod bed;
+mod contract;
+mod edge_folders;
+mod meaning;
+mod model;
+mod standin;
+mod unreachable_server;
