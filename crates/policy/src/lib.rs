@@ -85,6 +85,11 @@ impl Policy {
         Ok(self)
     }
 
+    /// Whether writing this path always asks, whatever is remembered.
+    pub fn protects(&self, path: &str) -> bool {
+        Location::of(path).is_protected(&self.protected)
+    }
+
     pub fn review(&self, arguments: &ToolArguments) -> Verdict {
         match arguments {
             ToolArguments::WriteFile(write) => self.review_write(write),

@@ -1,0 +1,23 @@
+//! The client's hands: file tools beneath one root, search, commands in a sandbox, and a journal that keeps a call from
+//! running twice.
+//!
+//! Nothing here talks to a server or asks a person. A tool that fails is data for the model, so [`Workspace::run`] has
+//! no error; only opening a workspace or a journal does. Unix only; the sandbox is for Linux.
+
+mod error;
+mod journal;
+mod options;
+mod output;
+mod root;
+mod sandbox;
+mod seen;
+mod text;
+mod tools;
+mod walk;
+mod workspace;
+
+pub use error::OpenError;
+pub use journal::{CallKey, Claim, Journal, JournalError, OpenCall};
+pub use options::{Limits, Network, Options};
+pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
+pub use workspace::{Call, Workspace};

@@ -1,0 +1,92 @@
+//! What a client decides about its workspace, and the limits of every tool.
+
+use std::path::PathBuf;
+
+use codelab_policy::Policy;
+use codelab_protocol::UserId;
+
+use crate::sandbox::{Launcher, Sandbox};
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The user this client works for; a call for somebody else is refused.
+    pub user_id: Option<UserId>,
+    /// CodeLab's own data folder: neither tools nor commands may read it.
+    pub data_dir: Option<PathBuf>,
+    /// The home folder whose credentials are hidden.
+    pub home: Option<PathBuf>,
+    /// More files and folders that tools and commands may not read.
+    pub hidden: Vec<PathBuf>,
+    /// Folders beside the workspace that commands may write, such as a package cache.
+    pub writable: Vec<PathBuf>,
+    pub network: Network,
+    /// Environment variables that commands get beyond the built-in list.
+    pub environment: Vec<String>,
+    pub sandbox: Sandbox,
+    /// How this program starts itself again to run a command.
+    pub launcher: Launcher,
+    pub policy: Policy,
+    pub limits: Limits,
+}
+
+/// Whether commands reach other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    #[default]
+    Off,
+    On,
+}
+
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// What one `read_file` returns at most.
+    pub read_bytes: usize,
+    /// The largest file that `write_file` writes or changes.
+    pub write_bytes: u64,
+    pub listed_files: usize,
+    pub matches: usize,
+    /// Longer lines are cut in search results.
+    pub match_text_bytes: usize,
+    /// Kept of a command's output, per stream, from its start and from its end.
+    pub output_head_bytes: usize,
+    pub output_tail_bytes: usize,
+    /// Where a call names no timeout.
+    pub command_timeout_seconds: u64,
+    pub command_timeout_max_seconds: u64,
+}
+
+impl Options {
+    /// No sandbox and no user until they are set; the home folder is the process's own.
+    pub fn new(launcher: Launcher) -> Self {
+        Self {
+            user_id: None,
+            data_dir: None,
+            home: std::env::home_dir(),
+            hidden: Vec::new(),
+            writable: Vec::new(),
+            network: Network::default(),
+            environment: Vec::new(),
+            sandbox: Sandbox::None,
+            launcher,
+            policy: Policy::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            read_bytes: 1024 * 1024,
+            write_bytes: 16 * 1024 * 1024,
+            listed_files: 2000,
+            matches: 500,
+            match_text_bytes: 500,
+            output_head_bytes: 32 * 1024,
+            output_tail_bytes: 32 * 1024,
+            command_timeout_seconds: 120,
+            command_timeout_max_seconds: 3600,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where people keep keys, tokens and passwords, and what else a command has no business reading.
+
+use std::path::PathBuf;
+
+use crate::options::Options;
+
+/// Beneath the home folder.
+const IN_HOME: &[&str] = &[
+    // keys and agents
+    ".ssh",
+    ".gnupg",
+    ".pki",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".Xauthority",
+    // clouds and clusters
+    ".aws",
+    ".azure",
+    ".oci",
+    ".boto",
+    ".s3cfg",
+    ".kube",
+    ".docker",
+    ".fly",
+    ".config/gcloud",
+    ".config/doctl",
+    ".config/containers/auth.json",
+    ".config/rclone",
+    ".config/scw",
+    ".config/hcloud",
+    ".config/heroku",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".vault-token",
+    ".config/sops",
+    ".config/op",
+    // code hosts and package registries
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".nuget/NuGet/NuGet.Config",
+    ".config/pip/pip.conf",
+    ".composer/auth.json",
+    // databases, shells' histories
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".bash_history",
+    ".zsh_history",
+    ".psql_history",
+    ".python_history",
+    ".node_repl_history",
+    ".local/share/fish/fish_history",
+    // browsers and mail
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    "snap/firefox",
+    // agents, CodeLab included
+    ".codelab",
+    ".config/codelab",
+    ".local/share/codelab",
+    ".codex",
+    ".claude",
+    ".claude.json",
+    ".gemini",
+    ".config/github-copilot",
+    ".config/goose",
+];
+
+const OF_SYSTEM: &[&str] =
+    &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
+
+/// Everything hidden from tools and commands, whether it exists or not.
+pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
+    let home = options.home.iter().flat_map(|home| IN_HOME.iter().map(move |name| home.join(name)));
+    let system = OF_SYSTEM.iter().map(PathBuf::from);
+    let own = options.data_dir.iter().chain(&options.hidden).cloned();
+    home.chain(system).chain(own).collect()
+}

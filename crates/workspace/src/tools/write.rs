@@ -1,0 +1,300 @@
+//! `write_file` and `create_directory`. A file is replaced as a whole by a rename in its own folder, so that a reader
+//! sees the old or the new text and a crash leaves no half of it; nothing is written where somebody else wrote since
+//! the file was read.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
+use codelab_policy::{Policy, visible};
+use codelab_protocol::{FileEdit, Timestamp, WriteFile};
+use serde_json::{Value, json};
+
+use crate::error::{Access, Refusal};
+use crate::options::Limits;
+use crate::root::{Place, Root, Target};
+use crate::seen::{Fingerprint, Seen};
+use crate::text::{Encoding, decode, encode, is_binary};
+
+/// A name that is taken is tried again with another.
+const TEMPORARY_NAME_ATTEMPTS: usize = 8;
+
+pub(crate) fn write_file(
+    root: &Root,
+    seen: &Seen,
+    policy: &Policy,
+    limits: &Limits,
+    call: &WriteFile,
+) -> Result<Value, Refusal> {
+    let target = root.target(&call.path)?;
+    check_visible(policy, &call.path, &target.real())?;
+    let (size, modified) = match target {
+        Target::Existing(place) => replace(&place, seen, limits, call)?,
+        Target::New { base, base_real, missing } => {
+            let Some(content) = &call.content else { return Err(Refusal::Missing(call.path.clone())) };
+            let (name, folders) = missing.split_last().ok_or_else(|| Refusal::Missing(call.path.clone()))?;
+            if !folders.is_empty() && !call.create_dirs {
+                let parent = Path::new(&call.path).parent().unwrap_or(Path::new(""));
+                return Err(Refusal::MissingParent(parent.display().to_string()));
+            }
+            let folder = create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
+            let real: PathBuf = base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect();
+            let place = Place { folder, name: name.clone(), real };
+            store(&place, seen, limits, &call.path, content.as_bytes(), None)?
+        }
+    };
+    Ok(json!({"success": true, "size": size, "timestamp": timestamp(modified)}))
+}
+
+pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Result<Value, Refusal> {
+    let target = root.target(path)?;
+    check_visible(policy, path, &target.real())?;
+    match target {
+        Target::Existing(place) => {
+            let is_folder = place.metadata().is_ok_and(|metadata| metadata.is_dir());
+            if !is_folder {
+                return Err(Refusal::NotAFolder(path.to_owned()));
+            }
+        }
+        Target::New { base, missing, .. } => {
+            create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
+        }
+    }
+    Ok(json!({"success": true}))
+}
+
+impl Target {
+    fn real(&self) -> PathBuf {
+        match self {
+            Self::Existing(place) => place.real.clone(),
+            Self::New { base_real, missing, .. } => {
+                base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect()
+            }
+        }
+    }
+}
+
+/// The policy judged the path as written. If a link leads to something protected, nobody was asked about that.
+fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), Refusal> {
+    let real = real.to_string_lossy();
+    if policy.protects(&real) && !policy.protects(path) {
+        return Err(Refusal::HiddenProtected { path: path.to_owned(), real: visible(&real) });
+    }
+    Ok(())
+}
+
+fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Result<(u64, SystemTime), Refusal> {
+    let path = &call.path;
+    let metadata = place.metadata().map_err(|error| write_refused(path, error))?;
+    if !metadata.is_file() {
+        return Err(Refusal::NotAFile(path.clone()));
+    }
+    if metadata.permissions().readonly() {
+        return Err(Refusal::WriteDenied(path.clone()));
+    }
+    let mut file = place.open_file(path)?;
+    let before = Fingerprint::of_file(&mut file).map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+    if seen.differs(&place.real, &before) {
+        return Err(Refusal::Changed(path.clone()));
+    }
+    let bytes = match (&call.content, &call.edits) {
+        (Some(content), _) => content.as_bytes().to_vec(),
+        (None, edits) => edited(file, &metadata, limits, path, edits.as_deref().unwrap_or_default())?,
+    };
+    store(place, seen, limits, path, &bytes, Some((&metadata, &before)))
+}
+
+fn edited(
+    file: File,
+    metadata: &Metadata,
+    limits: &Limits,
+    path: &str,
+    edits: &[FileEdit],
+) -> Result<Vec<u8>, Refusal> {
+    if metadata.len() > limits.write_bytes {
+        let (path, size, max_bytes) = (path.to_owned(), metadata.len(), limits.write_bytes);
+        return Err(Refusal::TooLarge { path, size, max_bytes });
+    }
+    let mut bytes = Vec::new();
+    file.take(limits.write_bytes)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+    if is_binary(&bytes) {
+        return Err(Refusal::Binary(path.to_owned()));
+    }
+    let (mut text, encoding) = decode(&bytes);
+    if encoding == Encoding::Unknown {
+        return Err(Refusal::UnknownEncoding(path.to_owned()));
+    }
+    for (index, edit) in edits.iter().enumerate() {
+        text = apply(&text, edit).map_err(|count| match count {
+            0 => Refusal::EditMissing { path: path.to_owned(), number: index + 1 },
+            _ => Refusal::EditAmbiguous { path: path.to_owned(), number: index + 1, count },
+        })?;
+    }
+    Ok(encode(&text, encoding))
+}
+
+/// The text after one edit, or how often its old text occurs. Models see `\r\n` as `\n`, so an edit of a file with
+/// Windows line ends is tried with them as well.
+fn apply(text: &str, edit: &FileEdit) -> Result<String, usize> {
+    match text.matches(&edit.old).count() {
+        1 => Ok(text.replacen(&edit.old, &edit.new, 1)),
+        0 if text.contains("\r\n") && edit.old.contains('\n') && !edit.old.contains('\r') => {
+            let windows = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+            let (old, new) = (windows(&edit.old), windows(&edit.new));
+            match text.matches(&old).count() {
+                1 => Ok(text.replacen(&old, &new, 1)),
+                count => Err(count),
+            }
+        }
+        count => Err(count),
+    }
+}
+
+/// Writes beside the file and renames. `replaced` is what is expected to be there still.
+fn store(
+    place: &Place,
+    seen: &Seen,
+    limits: &Limits,
+    path: &str,
+    bytes: &[u8],
+    replaced: Option<(&Metadata, &Fingerprint)>,
+) -> Result<(u64, SystemTime), Refusal> {
+    let size = bytes.len() as u64;
+    if size > limits.write_bytes {
+        return Err(Refusal::TooLarge { path: path.to_owned(), size, max_bytes: limits.write_bytes });
+    }
+    let refused = |error| write_refused(path, error);
+    let (temporary, file) = temporary(&place.folder).map_err(refused)?;
+    let stored = fill(file, bytes, replaced.map(|(metadata, _)| metadata)).map_err(refused).and_then(|modified| {
+        if let Some((_, before)) = replaced {
+            let mut file = place.open_file(path)?;
+            if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
+                return Err(Refusal::Changed(path.to_owned()));
+            }
+            place.folder.rename(&temporary, &place.folder, &place.name).map_err(refused)?;
+        } else {
+            name_new(&place.folder, &temporary, &place.name).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Refusal::Changed(path.to_owned()),
+                _ => refused(error),
+            })?;
+        }
+        sync_folder(&place.folder).map_err(refused)?;
+        Ok(modified)
+    });
+    match stored {
+        Ok(modified) => {
+            seen.remember(&place.real, Fingerprint::of_content(bytes));
+            Ok((size, modified))
+        }
+        Err(refusal) => {
+            if let Err(error) = place.folder.remove_file(&temporary)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "a temporary file could not be removed");
+            }
+            Err(refusal)
+        }
+    }
+}
+
+fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for _ in 0..TEMPORARY_NAME_ATTEMPTS {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let name = OsString::from(format!(".codelab-{}.tmp", hex::encode(random)));
+        match folder.open_with(&name, &options) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Gives a new file its name. A link fails where a rename would replace what somebody put there meanwhile; file systems
+/// without links get the rename, after a look.
+fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
+    match folder.hard_link(temporary, folder, name) {
+        Ok(()) => folder.remove_file(temporary),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if folder.symlink_metadata(name).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => folder.rename(temporary, folder, name),
+    }
+}
+
+/// The new file gets the old one's mode and, where this process may, its owner.
+fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result<SystemTime> {
+    file.write_all(bytes)?;
+    if let Some(old) = replaced {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            let owner = rustix::fs::Uid::from_raw(old.uid());
+            let group = rustix::fs::Gid::from_raw(old.gid());
+            if let Err(error) = rustix::fs::fchown(&file, Some(owner), Some(group)) {
+                tracing::debug!(%error, "the owner of a file was not kept");
+            }
+        }
+        file.set_permissions(old.permissions())?;
+    }
+    file.sync_all()?;
+    Ok(file.metadata()?.modified()?.into_std())
+}
+
+/// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is not.
+fn create_folders(base: Dir, names: &[OsString]) -> io::Result<Dir> {
+    let mut folder = base;
+    for name in names {
+        match folder.create_dir(name) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let next = folder.open_dir_nofollow(name)?;
+        sync_folder(&folder)?;
+        folder = next;
+    }
+    Ok(folder)
+}
+
+/// The new name is on disk.
+fn sync_folder(folder: &Dir) -> io::Result<()> {
+    // A folder handle may be good for names only; its own opening for reading can be synced.
+    folder.open(".")?.sync_all()
+}
+
+fn write_refused(path: &str, error: io::Error) -> Refusal {
+    Refusal::from_io(path, Access::Write, error)
+}
+
+pub(super) fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_needs_exactly_one_place() {
+        for (text, old, new, expected) in [
+            ("a b c", "b", "x", Ok("a x c")),
+            ("a b b", "b", "x", Err(2)),
+            ("a", "b", "x", Err(0)),
+            ("a\r\nb\r\n", "a\nb", "x\ny", Ok("x\r\ny\r\n")),
+            ("a\r\nb\r\n", "a\r\nb", "x", Ok("x\r\n")),
+            ("a\nb\n", "a\r\nb", "x", Err(0)),
+            ("$1 $1x", "$1x", "$0", Ok("$1 $0")),
+        ] {
+            let edit = FileEdit { old: old.to_owned(), new: new.to_owned() };
+            assert_eq!(apply(text, &edit), expected.map(str::to_owned), "{text:?}");
+        }
+    }
+}

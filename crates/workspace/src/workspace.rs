@@ -1,0 +1,126 @@
+//! The workspace as a client uses it: open it once, run calls in it. Who may call and which tool it is are decided here,
+//! what the tools do is not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use codelab_policy::{Ask, Policy, Verdict};
+use codelab_protocol::{Tool, ToolArguments, UserId};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{OpenError, Refusal};
+use crate::options::{Limits, Options};
+use crate::root::Root;
+use crate::sandbox::{Sandbox, secrets};
+use crate::seen::Seen;
+use crate::tools::{self, Commands};
+
+/// The user's files, and the hands that work on them. Cheap to clone.
+#[derive(Clone)]
+pub struct Workspace {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    root: Root,
+    seen: Seen,
+    user_id: Option<UserId>,
+    policy: Policy,
+    limits: Limits,
+    commands: Commands,
+}
+
+/// One tool call, for one user.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// Whom the call is for, where the server says so.
+    pub user_id: Option<UserId>,
+    pub arguments: &'a ToolArguments,
+}
+
+impl Workspace {
+    /// Opens the root; from here on it is known by its handle and not by its name.
+    pub fn open(root: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let hidden = secrets::hidden(&options);
+        let root = Root::open(root.as_ref(), &hidden)?;
+        let Options { user_id, ref policy, ref limits, .. } = options;
+        let (policy, limits) = (policy.clone(), limits.clone());
+        let commands = Commands::new(options, hidden);
+        Ok(Self { shared: Arc::new(Shared { root, seen: Seen::default(), user_id, policy, limits, commands }) })
+    }
+
+    /// Where the root was found, without symbolic links.
+    pub fn root(&self) -> &Path {
+        self.shared.root.path()
+    }
+
+    pub fn sandbox(&self) -> &Sandbox {
+        self.shared.commands.sandbox()
+    }
+
+    /// What this client itself wants a person to see first, whatever the server decided: what the policy asks for, and
+    /// every command where there is no sandbox.
+    pub fn review(&self, arguments: &ToolArguments) -> Verdict {
+        match self.shared.policy.review(arguments) {
+            Verdict::Allow if matches!(arguments, ToolArguments::ExecuteCommand(_)) && self.sandbox().is_none() => {
+                let reason = "There is no sandbox on this machine: every command requires approval".to_owned();
+                Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
+            }
+            verdict => verdict,
+        }
+    }
+
+    /// Runs a call that was approved where it had to be. The result is what the model reads; failures are results too.
+    /// A command stops when `cancel` is; what is being written is written to its end.
+    pub async fn run(&self, call: Call<'_>, cancel: CancellationToken) -> Value {
+        let done = match self.check(call) {
+            Ok(()) => self.perform(call.arguments.clone(), cancel).await,
+            Err(refusal) => Err(refusal),
+        };
+        done.unwrap_or_else(|refusal| tools::refused(&refusal))
+    }
+
+    fn check(&self, call: Call<'_>) -> Result<(), Refusal> {
+        match (call.user_id, self.shared.user_id) {
+            (Some(named), Some(own)) if named != own => Err(Refusal::WrongUser(named)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn perform(&self, arguments: ToolArguments, cancel: CancellationToken) -> Result<Value, Refusal> {
+        if cancel.is_cancelled() {
+            return Err(Refusal::Cancelled);
+        }
+        let shared = Arc::clone(&self.shared);
+        if let ToolArguments::ExecuteCommand(command) = arguments {
+            let prepared = blocking(move || tools::prepare(&shared.root, &shared.commands, &command)).await?;
+            return Ok(tools::execute(&self.shared.commands, prepared, &cancel).await);
+        }
+        blocking(move || shared.work_on_files(&arguments, &cancel)).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    let failed = |error| Refusal::Io { what: "the tool failed".to_owned(), source: std::io::Error::other(error) };
+    tokio::task::spawn_blocking(work).await.map_err(failed)?
+}
+
+impl Shared {
+    fn work_on_files(&self, arguments: &ToolArguments, cancel: &CancellationToken) -> Result<Value, Refusal> {
+        let Self { root, seen, policy, limits, .. } = self;
+        match arguments {
+            ToolArguments::ReadFile(call) => tools::read_file(root, seen, limits, call),
+            ToolArguments::WriteFile(call) => tools::write_file(root, seen, policy, limits, call),
+            ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
+            ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),
+            ToolArguments::CreateDirectory { path } => tools::create_directory(root, policy, path),
+            ToolArguments::ExecuteCommand(_) => Err(Refusal::NotOurs(Tool::ExecuteCommand.as_str())),
+            ToolArguments::AttemptCompletion { .. } => Err(Refusal::NotOurs(Tool::AttemptCompletion.as_str())),
+            ToolArguments::AskFollowupQuestion { .. } => Err(Refusal::NotOurs(Tool::AskFollowupQuestion.as_str())),
+            ToolArguments::SwitchMode(_) => Err(Refusal::NotOurs(Tool::SwitchMode.as_str())),
+            ToolArguments::Echo { .. } => Err(Refusal::NotOurs(Tool::Echo.as_str())),
+            ToolArguments::Calculator { .. } => Err(Refusal::NotOurs(Tool::Calculator.as_str())),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What a command meets behind each wall that this machine can put up.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use codelab_workspace::{Network, Sandbox};
+use serde_json::json;
+
+use crate::commands::{marker, running, wait_until};
+use crate::lab::{CANARY, Lab, launcher};
+
+/// Both walls as far as they work here; the one that does not is named.
+async fn walls(test: &str) -> Vec<Sandbox> {
+    let mut found = Vec::new();
+    let bwrap = |is_recent| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent };
+    for sandbox in [bwrap(true), bwrap(false), Sandbox::Landlock] {
+        match sandbox.probe(&launcher()).await {
+            Ok(()) => found.push(sandbox),
+            Err(reason) => eprintln!("{test}: not behind {}: {reason}", sandbox.as_str()),
+        }
+    }
+    found
+}
+
+/// From Linux 6.12 on.
+fn landlock_holds_signals() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let numbers: Vec<u32> = release.split(['.', '-']).take(2).map(|part| part.parse().unwrap()).collect();
+    numbers >= vec![6, 12]
+}
+
+fn repository(lab: &Lab) {
+    lab.write("src/main.rs", "fn main() {}\n");
+    lab.write(".git/HEAD", "ref: refs/heads/main\n");
+    lab.write(".git/config", "[core]\n");
+    lab.write(".git/hooks/pre-commit.sample", "sample");
+    lab.write(".git/modules/part/HEAD", "ref: refs/heads/main\n");
+    lab.write(".git/modules/part/config", "[core]\n");
+    lab.write(".git/modules/part/hooks/sample", "");
+    lab.write("codelab.toml", "mine");
+}
+
+#[tokio::test]
+async fn the_strongest_wall_that_works_is_found() {
+    let found = Sandbox::detect(&launcher()).await;
+    let expected = walls("detect").await.first().cloned().unwrap_or(Sandbox::None);
+    assert_eq!(found.sandbox.as_str(), expected.as_str(), "{found:?}");
+    if found.sandbox.is_none() {
+        assert_eq!(found.refused.len(), 2, "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn ordinary_work_is_possible() {
+    for sandbox in walls("work").await {
+        let lab = Lab::behind(&sandbox);
+        repository(&lab);
+        for (command, expected) in [
+            ("cat src/main.rs", "fn main() {}\n"),
+            ("echo new > src/new.txt && mkdir src/deep && mv src/new.txt src/deep/ && cat src/deep/new.txt", "new\n"),
+            ("printf 'a\\nb\\n' | sort -r | tr -d '\\n'", "ba"),
+            ("cat .git/HEAD codelab.toml", "ref: refs/heads/main\nmine"),
+            ("f=$(mktemp) && echo temporary > $f && cat $f", "temporary\n"),
+            ("echo x > /dev/null; head -c 3 /dev/zero | wc -c", "3\n"),
+            ("cd src && pwd | sed 's:.*/::'", "src\n"),
+            ("timeout 20 sh -c 'echo inner'; setsid sh -c 'echo session'", "inner\nsession\n"),
+        ] {
+            let result = lab.command(command).await;
+            assert_eq!(
+                (&result["stdout"], &result["success"]),
+                (&json!(expected), &json!(true)),
+                "{sandbox:?} {command}: {result}"
+            );
+        }
+        assert_eq!(lab.read("src/deep/new.txt"), "new\n");
+    }
+}
+
+#[tokio::test]
+async fn nothing_outside_is_changed_or_read() {
+    for sandbox in walls("outside").await {
+        let lab = Lab::behind(&sandbox);
+        repository(&lab);
+        fs::create_dir_all(lab.home.join(".ssh")).unwrap();
+        fs::create_dir_all(lab.home.join(".config/gh")).unwrap();
+        for secret in [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml"] {
+            fs::write(lab.home.join(secret), CANARY).unwrap();
+        }
+        fs::write(lab.home.join("notes.txt"), "plain").unwrap();
+        fs::write(lab.data.join("codelab.env"), CANARY).unwrap();
+        lab.link("src/out", &lab.outside);
+        let (outside, home, data) = (lab.outside.display(), lab.home.display(), lab.data.display());
+        let client = std::process::id();
+        for command in [
+            format!("echo x > {outside}/planted"),
+            format!("echo x > {outside}/secret.txt"),
+            format!(": > {outside}/secret.txt"),
+            format!("truncate -s 0 {outside}/secret.txt"),
+            format!("rm -f {outside}/secret.txt"),
+            format!("mv {outside}/secret.txt src/"),
+            format!("ln {outside}/secret.txt src/hard && echo x > src/hard"),
+            format!("mkdir {outside}/planted"),
+            "echo x > src/out/planted".to_owned(),
+            "echo x > ../outside/planted".to_owned(),
+            "echo x > ../planted".to_owned(),
+            format!("cd {outside} && echo x > planted"),
+            format!("cat {home}/.ssh/id_ed25519"),
+            format!("cat {home}/.netrc {home}/.config/gh/hosts.yml"),
+            format!("cat {data}/codelab.env"),
+            format!("cp -r {home}/.ssh src/copy && cat src/copy/*"),
+            format!("ln -s {data} src/data && cat src/data/codelab.env"),
+            format!("cat /proc/self/root{data}/codelab.env /proc/{client}/root{data}/codelab.env"),
+            format!("grep -z . /proc/{client}/environ"),
+            "exec 3<>/dev/tty".to_owned(),
+            "mount -t tmpfs none src".to_owned(),
+        ] {
+            let result = lab.command(&command).await;
+            assert_ne!(result["exit_code"], 0, "{sandbox:?} {command}: {result}");
+            assert!(!result.to_string().contains(CANARY), "{sandbox:?} {command}: {result}");
+            lab.assert_outside_untouched(&command);
+        }
+        if matches!(sandbox, Sandbox::Bwrap { .. }) || landlock_holds_signals() {
+            assert_ne!(lab.command(&format!("kill -0 {client}")).await["exit_code"], 0, "{sandbox:?}");
+        }
+        if !matches!(sandbox, Sandbox::Bwrap { is_recent: false, .. }) {
+            assert_ne!(lab.command("unshare -Ur true").await["exit_code"], 0, "{sandbox:?}");
+        }
+        let planted = format!("/tmp/codelab-planted-{client}");
+        lab.command(&format!("echo x > {planted}")).await;
+        assert!(!fs::exists(&planted).unwrap(), "{sandbox:?}: the shared folder for temporary files was written");
+        let result = lab.command(&format!("cat {home}/notes.txt; grep -c 'NoNewPrivs:.*1' /proc/self/status")).await;
+        assert_eq!(result["stdout"], "plain1\n", "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_configuration_and_codelab_s_own_files_cannot_be_changed() {
+    for sandbox in walls("protected").await {
+        let lab = Lab::behind(&sandbox);
+        repository(&lab);
+        fs::create_dir(lab.root.join("evil")).unwrap();
+        for command in [
+            "echo evil > .git/hooks/pre-commit",
+            "echo evil >> .git/hooks/pre-commit.sample",
+            "echo evil >> .git/config",
+            "rm .git/config",
+            "rm -rf .git/hooks",
+            "mv .git/hooks .git/old",
+            "mv .git old && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+            "echo evil > src/c && mv src/c .git/config",
+            "echo evil > src/c && ln -f src/c .git/hooks/pre-commit",
+            "ln -s ../../evil .git/hooks/pre-commit",
+            "ln .git/config src/alias && echo evil >> src/alias",
+            "cd .git && echo evil >> config",
+            "echo evil >> .git/modules/part/config",
+            "echo evil > .git/modules/part/hooks/post-checkout",
+            "mv .git/modules/part .git/modules/other && mkdir .git/modules/part",
+            "echo evil > codelab.toml",
+            "mv codelab.toml src/",
+        ] {
+            let result = lab.command(command).await;
+            assert_eq!(result["success"], false, "{sandbox:?} {command}: {result}");
+            assert!(
+                result["error"].as_str().is_some_and(|error| error.contains("sandbox")),
+                "{sandbox:?} {command}: {result}"
+            );
+            let kept = [".git/config", ".git/modules/part/config", "codelab.toml"].map(|path| lab.read(path));
+            assert_eq!(kept, ["[core]\n", "[core]\n", "mine"], "{sandbox:?} {command}");
+            let hooks: Vec<_> =
+                fs::read_dir(lab.root.join(".git/hooks")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(hooks, ["pre-commit.sample"], "{sandbox:?} {command}");
+            assert_eq!(lab.read(".git/hooks/pre-commit.sample"), "sample", "{sandbox:?} {command}");
+            assert!(!lab.root.join(".git/modules/part/hooks/post-checkout").exists(), "{sandbox:?} {command}");
+        }
+        for name in ["commondir", "config.worktree"] {
+            let result = lab.command(&format!("echo ../evil > .git/{name}")).await;
+            assert_eq!(result["success"], false, "{sandbox:?} {name}: {result}");
+            assert!(!lab.root.join(".git").join(name).exists(), "{sandbox:?} {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn missing_hooks_cannot_be_planted_and_repositories_stay_usable() {
+    for sandbox in walls("usable").await {
+        let lab = Lab::behind(&sandbox);
+        lab.write(".git/HEAD", "ref: refs/heads/main\n");
+        lab.write("src/a", "");
+        lab.command("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/config").await;
+        assert_eq!(fs::read_dir(lab.root.join(".git/hooks")).unwrap().count(), 0, "{sandbox:?}");
+        assert_eq!(lab.read(".git/config"), "", "{sandbox:?}");
+
+        // A worktree's or submodule's `.git` is a file, which must go on naming the same place.
+        let lab = Lab::behind(&sandbox);
+        lab.write(".git", "gitdir: ../elsewhere\n");
+        for command in ["echo 'gitdir: evil' > .git", "mv .git old", "rm .git"] {
+            assert_eq!(lab.command(command).await["success"], false, "{sandbox:?} {command}");
+            assert_eq!(lab.read(".git"), "gitdir: ../elsewhere\n", "{sandbox:?} {command}");
+        }
+
+        let lab = Lab::behind(&sandbox);
+        lab.link(".git", "src");
+        let result = lab.command("true").await;
+        assert!(result["error"].as_str().unwrap().contains(".git is a symbolic link"), "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn a_commit_is_possible_behind_bubblewrap() {
+    for sandbox in walls("commit").await {
+        if sandbox == Sandbox::Landlock || !fs::exists("/usr/bin/git").unwrap() {
+            continue;
+        }
+        let lab = Lab::behind(&sandbox);
+        let made =
+            lab.command("git init -q . && git config user.email me@example.org && git config user.name me").await;
+        assert_eq!(made["success"], true, "{made}");
+        let result =
+            lab.command("echo x > a.txt && git add a.txt && git commit -qm first && git log --format=%s").await;
+        assert_eq!(result["stdout"], "first\n", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_folder_is_writable_at_its_top() {
+    for sandbox in walls("plain").await {
+        let lab = Lab::behind(&sandbox);
+        let result = lab.command("echo x > a.txt && mkdir target && mv a.txt target/b.txt && cat target/b.txt").await;
+        assert_eq!(result["stdout"], "x\n", "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn the_network_is_off() {
+    for sandbox in walls("network").await {
+        let lab = Lab::behind(&sandbox);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let result = lab.command(&format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'")).await;
+        assert_eq!(result["success"], false, "{sandbox:?}: {result}");
+        assert!(listener.accept().is_err(), "{sandbox:?}: the command reached a server");
+
+        let lab = Lab::with(|options| {
+            options.sandbox = sandbox.clone();
+            options.network = Network::On;
+        });
+        let result = lab.command(&format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'")).await;
+        assert_eq!(result["success"], true, "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn the_machine_s_services_are_out_of_reach() {
+    for sandbox in walls("sockets").await {
+        let lab = Lab::behind(&sandbox);
+        // Where services have their sockets; beside a workspace only Landlock's companion forbids them.
+        let folder = match sandbox {
+            Sandbox::Bwrap { .. } => tempfile::tempdir().unwrap(),
+            _ => tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+        };
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let connect = format!(
+            "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, sockaddr_un(\"{}\")) or die'",
+            path.display()
+        );
+        assert_eq!(lab.command(&connect).await["success"], false, "{sandbox:?}");
+        assert!(listener.accept().is_err(), "{sandbox:?}: the command reached a service");
+        // The same line works without a wall, so it is the wall that stops it.
+        assert_eq!(Lab::new().command(&connect).await["success"], true);
+    }
+}
+
+#[tokio::test]
+async fn nothing_survives_its_command() {
+    for (number, sandbox) in walls("survivors").await.into_iter().enumerate() {
+        let lab = Lab::behind(&sandbox);
+        let marker = marker(100 + u32::try_from(number).unwrap());
+        let command = format!("setsid sleep {marker} & (setsid sleep {marker} &) ; echo $PPID; sleep {marker}");
+        let result = lab.call("execute_command", json!({"command": command, "timeout_seconds": 1})).await;
+        assert!(result["error"].as_str().unwrap().contains("stopped after 1 s"), "{sandbox:?}: {result}");
+        wait_until("nothing is left", || running(&marker) == 0).await;
+        // Behind the wall the process that watches cannot be ended.
+        let result = lab.command(&format!("setsid sleep {marker} & kill -9 $PPID; sleep 0.2; echo alive")).await;
+        eprintln!("{sandbox:?}: {result}");
+        wait_until("nothing is left", || running(&marker) == 0).await;
+    }
+}
