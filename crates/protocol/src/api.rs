@@ -107,7 +107,7 @@ pub struct Health {
     pub checks: BTreeMap<String, HealthCheck>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HealthCheck {
     pub status: HealthStatus,
     #[serde(skip_serializing_if = "Option::is_none", default)]

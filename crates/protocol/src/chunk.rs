@@ -156,6 +156,11 @@ impl TurnStatus {
         }
     }
 
+    /// Whether the turn is over.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
     pub fn parse(text: &str) -> Option<Self> {
         [
             Self::Completed,

@@ -98,6 +98,23 @@ string_id!(
     AgentId, "agent_id", 128
 );
 
+string_id!(
+    /// One plan of a session; also the call id of its approval.
+    PlanId, "plan_id", 128
+);
+string_id!(
+    /// A plan being executed.
+    WorkflowId, "workflow_id", 128
+);
+string_id!(
+    /// One task; unique within its plan.
+    TaskId, "task id", 64
+);
+string_id!(
+    /// A program that runs tools in a user's workspace.
+    ClientId, "client_id", 128
+);
+
 /// The number of a turn within its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -4,6 +4,8 @@
 //! generated from these types.
 
 mod api;
+mod chat;
+mod chat_event;
 mod chunk;
 mod digest;
 mod error;
@@ -11,7 +13,9 @@ mod id;
 mod message;
 mod model;
 mod patch;
+mod plan;
 mod project;
+mod space;
 mod time;
 mod tool;
 
@@ -20,21 +24,41 @@ pub use api::{
     CreateSession, CurrentAgent, Health, HealthCheck, HealthStatus, HitlDecision, MessageType, PendingApprovals,
     SessionAck, SessionCreated, SessionHistory, SessionInfo, SessionList, SwitchEntry,
 };
+pub use chat::{
+    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ChatAck, ChatCancelled,
+    ChatDetail, ChatMode, ChatSession, ChatSessionList, ClaimCall, CreateChat, DirectAnswer, MessageAccepted,
+    MessageList, OpenApproval, PlanDecision, PlanList, ProjectUsage, RenameChat, ResultAck, SendMessage, SessionUsage,
+    UsageReport, UsageTotal,
+};
+pub use chat_event::{
+    AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome, ChatError, ChatEvent,
+    ChatEventBody, ChatQuestion, ChatToolCall, ChatToolResult, DirectAgentCall, HistoryCompacted, MessageCreated,
+    MessageDelta, MessageQueued, Origin, PlanRequest, PlanResolved, TaskCompleted, TaskFailed, TaskProgress,
+    TaskSkipped, TaskStarted, ToolCallClosed, WorkflowCompleted, WorkflowStatus,
+};
 pub use chunk::{
     AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done, ErrorData, Gap, Question,
     SwitchAgent, ToolCallChunk, ToolResultChunk, TurnStatus,
 };
 pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
-pub use id::{AgentId, AgentName, CallId, ClientMessageId, InvalidId, MessageId, ProjectId, SessionId, TurnId, UserId};
+pub use id::{
+    AgentId, AgentName, CallId, ClientId, ClientMessageId, InvalidId, MessageId, PlanId, ProjectId, SessionId, TaskId,
+    TurnId, UserId, WorkflowId,
+};
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
     ModelFailure, ModelMessage, ModelOutput, ModelRequest, ModelToolCall, OutputSchema, RawToolCall, ToolSpec,
 };
 pub use patch::Patch;
+pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
 pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent, ProjectAgentList,
     ProjectList, SavedAgent,
+};
+pub use space::{
+    AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration, ContextAdded,
+    ContextFilter, ContextHit, ContextResults, SearchContext, SpaceHealth, SpaceMetrics,
 };
 pub use time::Timestamp;
 pub use tool::{
