@@ -4,6 +4,8 @@ use codelab_protocol::{AgentName, Tool, ToolSpec};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
+use crate::Lane;
+
 /// One agent definition.
 #[derive(Debug, Clone)]
 pub struct Agent {
@@ -77,6 +79,8 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 const ORCHESTRATOR: &str = "orchestrator";
 const UNIVERSAL: &str = "universal";
+/// The names of the starter pack begin with it, and people leave it out.
+const PREFIX: &str = "agent_";
 
 /// The agent that is active between turns.
 pub fn orchestrator() -> AgentName {
@@ -111,6 +115,21 @@ impl Team {
 
     pub fn get(&self, name: &AgentName) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.name == *name)
+    }
+
+    /// The agents of a project; the orchestrator plans for them.
+    pub fn of_project(agents: Vec<Agent>) -> Self {
+        Self { mode: Mode::Multi, universal: known_name(UNIVERSAL), agents }
+    }
+
+    /// An agent by its name, or by its name without the `agent_` prefix.
+    pub fn resolve(&self, name: &str) -> Option<&Agent> {
+        let prefixed = |agent: &&Agent| agent.name.as_str().strip_prefix(PREFIX) == Some(name);
+        self.specialists()
+            .find(|agent| agent.name.as_str() == name)
+            .or_else(|| self.specialists().find(prefixed))
+            // What a planner calls `agent_coder` may be a project's `coder`.
+            .or_else(|| name.strip_prefix(PREFIX).and_then(|bare| self.specialists().find(|a| a.name.as_str() == bare)))
     }
 
     /// Whether tasks can be handed to this agent.
@@ -150,16 +169,22 @@ impl Agent {
         })
     }
 
-    pub fn offers(&self, tool: Tool) -> bool {
-        self.allowed_tools.contains(&tool) || self.extra_tools.contains(&tool)
+    /// Whether the agent may use a tool there. A task belongs to one agent, so it is never handed over.
+    pub fn offers(&self, tool: Tool, lane: Lane) -> bool {
+        self.offered(lane).any(|offered| offered == tool)
+    }
+
+    fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
+        let fits = move |tool: &Tool| lane == Lane::OWN || *tool != Tool::SwitchMode;
+        self.allowed_tools.iter().chain(&self.extra_tools).copied().filter(fits)
     }
 
     pub fn may_write(&self, path: &str) -> bool {
         self.file_restrictions.is_empty() || self.file_restrictions.iter().any(|pattern| pattern.0.is_match(path))
     }
 
-    pub(crate) fn tool_specs(&self) -> Vec<ToolSpec> {
-        self.allowed_tools.iter().chain(&self.extra_tools).map(|tool| tool.spec()).collect()
+    pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<ToolSpec> {
+        self.offered(lane).map(|tool| tool.spec()).collect()
     }
 }
 
@@ -172,10 +197,18 @@ impl FilePattern {
             .map_err(|error| AgentError::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
     }
 
+    /// A pattern that was checked before. One that does not compile any more matches nothing, rather than everything.
+    pub fn parse_or_nothing(pattern: &str) -> Option<Self> {
+        Self::parse(pattern).or_else(|_| Self::parse(NOTHING)).ok()
+    }
+
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
+
+/// Matches no text at all.
+const NOTHING: &str = r"[^\s\S]";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

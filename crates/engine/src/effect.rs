@@ -2,11 +2,13 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallId, ChunkBody, ClientMessageId, CommandPart, Digest, Message, MessageId, Timestamp, TurnId,
-    TurnStatus,
+    AgentName, ApprovalInfo, CallId, ChatEventBody, ChunkBody, ClientMessageId, CommandPart, Digest, Message,
+    MessageId, Origin, Plan, TaskId, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::{Budget, Lane, Repair};
 
 /// The outcome of an accepted input.
 #[derive(Debug, Default)]
@@ -28,6 +30,10 @@ pub enum Answer {
     Span(Span),
     /// The turn stands like this and the input changed nothing about it now.
     Now(TurnStatus),
+    /// The same input came before; its events.
+    Repeat(Span),
+    /// The call is the client's until its lease lapses.
+    Claimed,
 }
 
 /// The events of one turn after a number, until the turn settles.
@@ -69,16 +75,63 @@ pub enum Effect {
     },
     Audit(AuditRecord),
     Title(String),
+    /// A plan as it stands now.
+    PlanSaved {
+        turn: TurnId,
+        plan: Box<Plan>,
+    },
+    /// What a model call used, in a project; [`crate::Space::spend`] has heard of it.
+    Spent(AgentSpending),
+    /// The project's budget changes; [`crate::Space::set_budget`] has heard of it.
+    ProjectBudget(Budget),
+    /// What an agent will be able to remember.
+    Remember(Interaction),
+    /// The call to make. Which calls are still wanted, the session says: [`crate::Turn::model_calls`].
     CallModel(ModelCall),
-    /// Whatever model call runs for this session is no longer wanted.
-    AbortModel,
+}
+
+/// What a model call used, and for whom.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentSpending {
+    pub agent: AgentName,
+    pub turn: TurnId,
+    pub task: Option<TaskId>,
+    pub usage: Usage,
+}
+
+/// A piece of an agent's past.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interaction {
+    pub agent: AgentName,
+    pub task: Option<TaskId>,
+    pub success: bool,
+    pub text: String,
+}
+
+/// An event of either realm.
+#[derive(Debug, Clone)]
+pub enum EventBody {
+    Chunk(ChunkBody),
+    Chat(ChatEventBody),
+}
+
+impl From<ChunkBody> for EventBody {
+    fn from(body: ChunkBody) -> Self {
+        Self::Chunk(body)
+    }
+}
+
+impl From<ChatEventBody> for EventBody {
+    fn from(body: ChatEventBody) -> Self {
+        Self::Chat(body)
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct EventRecord {
     pub seq: u64,
     pub turn: TurnId,
-    pub body: ChunkBody,
+    pub body: EventBody,
     /// Set on the last event before the turn ends or suspends.
     pub settled: Option<TurnStatus>,
 }
@@ -87,6 +140,8 @@ pub struct EventRecord {
 pub struct MessageRecord {
     pub ord: u64,
     pub turn: TurnId,
+    /// Whose thread it belongs to; none for the session's own history.
+    pub task: Option<Origin>,
     pub message: Message,
 }
 
@@ -100,10 +155,30 @@ pub struct SwitchRecord {
     pub at: Timestamp,
 }
 
-/// An open question to a person about a tool call.
+/// What a person is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalKind {
+    Tool,
+    Plan,
+    Budget,
+}
+
+impl ApprovalKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Plan => "plan",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// An open question to a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     pub call_id: CallId,
+    pub kind: ApprovalKind,
     pub tool: String,
     pub arguments: Map<String, Value>,
     pub digest: Digest,
@@ -115,6 +190,24 @@ pub struct Approval {
     pub timeout_seconds: u64,
 }
 
+impl Approval {
+    /// The question as people see it.
+    pub fn info(&self) -> ApprovalInfo {
+        ApprovalInfo {
+            call_id: self.call_id.clone(),
+            kind: self.kind.as_str().to_owned(),
+            tool_name: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            digest: self.digest.clone(),
+            parts: self.parts.clone(),
+            reason: self.reason.clone(),
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            timeout_seconds: self.timeout_seconds,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalStatus {
     Approved,
@@ -122,6 +215,19 @@ pub enum ApprovalStatus {
     Rejected,
     Expired,
     Cancelled,
+}
+
+impl ApprovalStatus {
+    /// How the decision is called in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approve",
+            Self::Edited => "edit",
+            Self::Rejected => "reject",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +274,8 @@ impl Decided {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelCallId {
     pub turn: TurnId,
-    /// 0 is the classification, steps count from 1.
+    pub lane: Lane,
+    /// 0 is the classification, steps count from 1. A workflow's own calls are 1 (plan), 2 (repair) and 3 (join).
     pub step: u32,
     /// Grows when the call is made again after a crash.
     pub attempt: u32,
@@ -189,5 +296,17 @@ pub enum Purpose {
     /// One step of the agent's loop; the answer will have this id.
     Step {
         message_id: MessageId,
+        origin: Origin,
+    },
+    /// A plan for the turn's message, or a better one than the last.
+    Plan {
+        repair: Option<Repair>,
+    },
+    /// One answer from the tasks' results.
+    Join {
+        message_id: MessageId,
+        /// What the user asked for.
+        request: String,
+        results: Vec<String>,
     },
 }

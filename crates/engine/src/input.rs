@@ -1,11 +1,12 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientMessageId, Digest, ErrorCode, ModelFailure, ModelOutput,
+    AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, ModelFailure,
+    ModelOutput, Plan,
 };
 use serde_json::{Map, Value};
 
-use crate::{ApprovalStatus, CallStatus, ModelCallId};
+use crate::{ApprovalStatus, CallStatus, Closed, Lane, ModelCallId};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -14,9 +15,17 @@ pub enum Input {
     SwitchAgent {
         agent: AgentName,
     },
+    /// Answers a question by its id.
+    Answer {
+        call_id: CallId,
+        text: String,
+        known: Option<KnownCall>,
+    },
     ToolResult {
         call_id: CallId,
         result: Value,
+        /// Who ran it; the runtime realm does not say.
+        client: Option<ClientId>,
         /// What the store knows of a call that the current turn does not hold.
         known: Option<KnownCall>,
     },
@@ -29,9 +38,39 @@ pub enum Input {
         /// What the store knows of an approval that the current turn does not hold.
         known: Option<KnownApproval>,
     },
+    /// A client says that it runs the call, or still does.
+    Claim {
+        call_id: CallId,
+        client_id: ClientId,
+        /// The client that the session is bound to has not been seen for a while.
+        bound_is_gone: bool,
+        known: Option<KnownCall>,
+    },
+    /// A client lets go of the session.
+    ClientGone {
+        client_id: ClientId,
+    },
     ModelFinished {
         call: ModelCallId,
         outcome: Result<ModelOutput, ModelFailure>,
+        /// What the agent was reminded of for this call.
+        recalled: Vec<String>,
+    },
+    /// The place that a thread waited for is there.
+    PlaceGranted {
+        lane: Lane,
+        status: AgentStatus,
+    },
+    /// The agent stopped taking work while a thread waited for a place.
+    PlaceLost {
+        lane: Lane,
+        closed: Closed,
+    },
+    /// Runs the tasks of an ended plan again that did not end well.
+    RetryPlan {
+        plan: Box<Plan>,
+        /// What the plan was made for.
+        request: String,
     },
     /// Time has passed; expires what is due.
     Tick,
@@ -49,7 +88,7 @@ pub enum Input {
 #[derive(Debug, Clone)]
 pub struct UserMessage {
     pub text: String,
-    /// Pins this agent.
+    /// Pins this agent in the runtime realm, calls it directly in a project.
     pub agent: Option<AgentName>,
     pub client_message_id: Option<ClientMessageId>,
     pub caller: CallerContext,

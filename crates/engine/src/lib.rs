@@ -10,21 +10,28 @@ mod effect;
 mod input;
 mod keywords;
 mod placeholders;
+mod plan;
 mod prompt;
 mod routing;
 mod session;
+mod space;
 mod turn;
 mod world;
 
 pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
 pub use effect::{
-    Answer, Applied, Approval, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect, EventRecord, MessageRecord,
-    ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
+    AgentSpending, Answer, Applied, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect,
+    EventBody, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
 };
 pub use input::{Decision, Input, KnownApproval, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
-pub use prompt::{History, PromptLimits, classification_request, for_prompts, step_request};
+pub use plan::{Repair, Workflow, parse_plan};
+pub use prompt::{
+    Briefing, History, PromptLimits, classification_request, for_prompts, joining_request, planning_request,
+    step_request,
+};
 pub use routing::{Route, keyword_route, parse_classification};
-pub use session::Session;
-pub use turn::{OpenCall, Phase, Turn};
-pub use world::{Ids, Limits, MultipleToolCalls, World};
+pub use session::{Kind, Session};
+pub use space::{Budget, BudgetReached, Closed, Ended, Estimate, Lane, NoSpace, Place, Space, Spending, WorkOutcome};
+pub use turn::{BudgetScope, Claim, OpenCall, Phase, Thread, Turn, cut};
+pub use world::{Ids, LEASE_SECONDS, Limits, MAX_TASKS, MultipleToolCalls, World};

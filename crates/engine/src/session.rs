@@ -1,24 +1,35 @@
 //! A session's whole state, and the one way to change it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ChunkBody, ClientMessageId, ErrorCode, Message, SessionId, SwitchAgent, Timestamp,
-    TurnId, TurnStatus,
+    AgentName, CallerContext, ChatEventBody, ClientId, ClientMessageId, ErrorCode, Message, MessageId, MessageQueued,
+    Origin, SessionId, SwitchAgent, Timestamp, TurnId, TurnStatus, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Phase, Turn};
+use crate::turn::{LateCall, Turn};
 use crate::{
-    Answer, Applied, Approval, Effect, EventRecord, Input, MessageRecord, Refusal, Span, SwitchRecord, UserMessage,
-    World, orchestrator,
+    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, Refusal, Span, Spending,
+    SwitchRecord, UserMessage, World, orchestrator,
 };
+
+/// Which API a session speaks, and whose agents it works with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The built-in team; requests are routed.
+    Runtime,
+    /// A project's agents; requests are planned, or go to the agent that was named.
+    Project,
+}
 
 /// Everything the engine knows of a session. Its size does not grow with the history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub(crate) id: SessionId,
+    pub(crate) kind: Kind,
     /// The owner that applied the last recovery; an older one in the store means that a recovery is due.
     pub(crate) epoch: u64,
     pub(crate) current: AgentName,
@@ -37,12 +48,20 @@ pub struct Session {
     pub(crate) last_error: Option<String>,
     pub(crate) modified_files: VecDeque<String>,
     pub(crate) caller: CallerContext,
+    /// The client that runs this session's tools: two folders never mix.
+    pub(crate) bound: Option<ClientId>,
+    pub(crate) late: VecDeque<LateCall>,
+    pub(crate) budget: Budget,
+    pub(crate) spent: Spending,
 }
 
 /// A message that was accepted while another turn runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     pub turn: TurnId,
+    pub message_id: MessageId,
+    /// The workflow that it will be, unless it goes to an agent directly.
+    pub workflow_id: Option<WorkflowId>,
     pub text: String,
     pub agent: Option<AgentName>,
     pub caller: CallerContext,
@@ -50,9 +69,10 @@ pub(crate) struct Waiting {
 
 impl Session {
     /// A session that its first owner makes.
-    pub fn new(id: SessionId, epoch: u64) -> Self {
+    pub fn new(id: SessionId, kind: Kind, budget: Budget, epoch: u64) -> Self {
         Self {
             id,
+            kind,
             epoch,
             current: orchestrator(),
             pinned: None,
@@ -68,31 +88,51 @@ impl Session {
             last_error: None,
             modified_files: VecDeque::new(),
             caller: CallerContext::default(),
+            bound: None,
+            late: VecDeque::new(),
+            budget,
+            spent: Spending::default(),
         }
     }
 
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
+        let shown = self.task_statuses();
         let mut step = Step { session: self, world, effects: Vec::new(), changed: false };
         let answer = match input {
             Input::UserMessage(message) => step.user_message(message)?,
             Input::SwitchAgent { agent } => step.switch_requested(agent)?,
-            Input::ToolResult { call_id, result, known } => step.tool_result(call_id, result, known)?,
+            Input::Answer { call_id, text, known } => step.answer(call_id, text, known)?,
+            Input::ToolResult { call_id, result, client, known } => step.tool_result(call_id, result, client, known)?,
+            Input::Claim { call_id, client_id, bound_is_gone, known } => {
+                step.claim(call_id, client_id, bound_is_gone, known)?
+            }
+            Input::ClientGone { client_id } => step.client_gone(&client_id),
             Input::Decision { call_id, decision, digest, decided_by, known } => {
                 step.decision(call_id, decision, digest, decided_by, known)?
             }
-            Input::ModelFinished { call, outcome } => step.model_finished(call, outcome),
+            Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
+            Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
+            Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
             Input::Recovered { down_ms, epoch } => step.recovered(down_ms, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
         };
+        step.advance_workflow();
+        step.save_changed_plan(shown);
+        step.settle_workflow();
         let changed = step.changed || !step.effects.is_empty() || answer != Answer::Nothing;
         Ok(Applied { effects: step.effects, answer, changed })
     }
 
     pub fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub fn epoch(&self) -> u64 {
@@ -139,30 +179,42 @@ impl Session {
         self.queue.len()
     }
 
-    /// How the current turn stands, if it is suspended.
-    pub fn suspended(&self) -> Option<TurnStatus> {
-        self.turn.as_ref().and_then(|turn| turn.phase.suspended())
+    pub fn bound_client(&self) -> Option<&ClientId> {
+        self.bound.as_ref()
     }
 
-    /// Whether a model call must be under way for this session.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    pub fn spent(&self) -> Spending {
+        self.spent
+    }
+
+    /// How the current turn stands, if it is suspended.
+    pub fn suspended(&self) -> Option<TurnStatus> {
+        self.turn.as_ref().and_then(Turn::suspended)
+    }
+
+    /// Whether anything goes on by itself that a stopped server would leave behind.
     pub fn is_running(&self) -> bool {
         self.turn.is_some() && self.suspended().is_none()
     }
 
-    pub fn pending_approval(&self) -> Option<&Approval> {
-        match &self.turn.as_ref()?.phase {
-            Phase::AwaitingApproval { approval, .. } => Some(approval),
-            _ => None,
-        }
+    /// Each question once, also where several tasks wait for it.
+    pub fn pending_approvals(&self) -> impl Iterator<Item = &Approval> {
+        let turn = self.turn.as_ref();
+        let of_plan = turn.and_then(Turn::workflow).and_then(|workflow| workflow.approval());
+        let of_threads = turn.into_iter().flat_map(Turn::threads).filter_map(|thread| thread.phase.approval());
+        let mut seen = BTreeSet::new();
+        of_plan.into_iter().chain(of_threads).filter(move |approval| seen.insert(&approval.call_id))
     }
 
     /// When `Input::Tick` is due next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        match &self.turn.as_ref()?.phase {
-            Phase::AwaitingApproval { approval, .. } => approval.expires_at,
-            Phase::AwaitingResult { deadline, .. } => Some(*deadline),
-            Phase::AwaitingAnswer { .. } | Phase::Routing { .. } | Phase::Thinking { .. } => None,
-        }
+        let turn = self.turn.as_ref()?;
+        let of_plan = turn.workflow().and_then(|workflow| workflow.deadline());
+        turn.threads().filter_map(|thread| thread.deadline()).chain(of_plan).min()
     }
 }
 
@@ -179,13 +231,14 @@ impl Step<'_, '_> {
     fn user_message(&mut self, message: UserMessage) -> Result<Answer, Refusal> {
         if let Some(agent) = &message.agent {
             self.known_agent(agent)?;
+            self.free_agent(agent)?;
         }
         if message.agent.is_none()
-            && let Some(Turn { id, phase: Phase::AwaitingAnswer { .. }, .. }) = &self.session.turn
+            && let Some(question) = self.oldest_question()
         {
-            let span = Span { turn: *id, after_seq: self.session.last_seq };
+            let span = self.here();
             self.input_taken(message.client_message_id, span);
-            self.answered(message.text);
+            self.answered(&question, message.text);
             return Ok(Answer::Span(span));
         }
         if self.session.turn.is_some() && self.session.queue.len() >= self.world.limits.queue_length {
@@ -195,13 +248,39 @@ impl Step<'_, '_> {
         }
         let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
         self.input_taken(message.client_message_id, span);
-        let waiting = Waiting { turn: span.turn, text: message.text, agent: message.agent, caller: message.caller };
+        let message_id = self.world.ids.message_id();
+        let UserMessage { text, agent, caller, .. } = message;
+        let planned = self.session.kind == Kind::Project && agent.is_none();
+        let workflow_id = planned.then(|| self.world.ids.workflow_id());
+        let waiting = Waiting { turn: span.turn, message_id, workflow_id, text, agent, caller };
         if self.session.turn.is_some() {
-            self.session.queue.push_back(waiting);
+            self.enqueue(waiting);
         } else {
             self.begin_turn(waiting);
         }
         Ok(Answer::Span(span))
+    }
+
+    fn enqueue(&mut self, waiting: Waiting) {
+        let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
+        let workflow_id = waiting.workflow_id.clone();
+        self.session.queue.push_back(waiting);
+        if self.session.kind == Kind::Project {
+            let position = self.session.queue.len() as u64;
+            self.event(turn, ChatEventBody::MessageQueued(MessageQueued { message_id, workflow_id, position }));
+        }
+    }
+
+    /// An agent that takes no work is said before the message is taken.
+    fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
+        if self.session.kind == Kind::Runtime {
+            return Ok(());
+        }
+        self.world.space.check(agent).map_err(|closed| {
+            Refusal::new(ErrorCode::AgentUnavailable, closed.why)
+                .with("agent", agent.as_str())
+                .with("retry_after_seconds", closed.retry_after_seconds)
+        })
     }
 
     fn switch_requested(&mut self, agent: AgentName) -> Result<Answer, Refusal> {
@@ -210,7 +289,7 @@ impl Step<'_, '_> {
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
             let here = Span { turn: turn.id, after_seq: self.session.last_seq };
-            return Ok(turn.phase.suspended().map_or(Answer::Span(here), Answer::Now));
+            return Ok(turn.suspended().map_or(Answer::Span(here), Answer::Now));
         }
         if agent == self.session.current {
             return Ok(Answer::Now(TurnStatus::Completed));
@@ -239,9 +318,24 @@ impl Step<'_, '_> {
         TurnId(self.session.last_turn)
     }
 
-    pub(crate) fn event(&mut self, turn: TurnId, body: ChunkBody) {
+    pub(crate) fn event(&mut self, turn: TurnId, body: impl Into<EventBody>) {
         self.session.last_seq += 1;
-        self.effects.push(Effect::Event(EventRecord { seq: self.session.last_seq, turn, body, settled: None }));
+        let seq = self.session.last_seq;
+        self.effects.push(Effect::Event(EventRecord { seq, turn, body: body.into(), settled: None }));
+    }
+
+    /// A workflow waits as a whole once none of its tasks can go on by itself.
+    fn settle_workflow(&mut self) {
+        let Some(turn) = self.session.turn.as_ref().filter(|turn| turn.workflow().is_some()) else { return };
+        let (id, Some(status)) = (turn.id, turn.suspended()) else { return };
+        // The step can have shown events of other turns after it: a message that queues, a result that comes late.
+        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
+            Effect::Event(event) if event.turn == id => Some(event),
+            _ => None,
+        });
+        if let Some(event) = last {
+            event.settled = Some(status);
+        }
     }
 
     /// Marks the last event as the one after which readers of the turn may stop.
@@ -255,10 +349,11 @@ impl Step<'_, '_> {
         }
     }
 
-    pub(crate) fn message(&mut self, turn: TurnId, message: Message) {
+    /// `task`: whose thread the message belongs to; none for the session's own history.
+    pub(crate) fn message(&mut self, turn: TurnId, task: Option<Origin>, message: Message) {
         let ord = self.session.message_count;
         self.session.message_count += 1;
-        self.effects.push(Effect::Message(MessageRecord { ord, turn, message }));
+        self.effects.push(Effect::Message(MessageRecord { ord, turn, task, message }));
     }
 
     pub(crate) fn switch(&mut self, turn: TurnId, to: AgentName, reason: String, confidence: Option<String>) {
@@ -276,7 +371,7 @@ impl Step<'_, '_> {
         self.session.last_switch = Some(record.clone());
         self.effects.push(Effect::Switched(record));
         let body = SwitchAgent { from_agent: from, to_agent: to, reason, confidence, timestamp: at };
-        self.event(turn, ChunkBody::SwitchAgent(body));
+        self.show_switch(turn, body);
     }
 
     /// Back to the agent that takes the next message: the pinned one, else the orchestrator.

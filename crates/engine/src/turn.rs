@@ -1,284 +1,222 @@
 //! A turn: all work caused by one user message, until the session is idle again.
+//!
+//! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks are such threads.
 
 mod approval;
+mod budget;
 mod call;
+mod claim;
 mod ending;
-
-use std::collections::VecDeque;
+mod show;
+mod thread;
+mod time;
 
 use codelab_protocol::{
-    AgentName, AssistantMessage, CallId, ChunkBody, Digest, ErrorCode, ErrorData, Message, MessageId, ModelFailure,
-    ModelOutput, RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use budget::BudgetScope;
+pub(crate) use claim::LateCall;
+pub use ending::cut;
+pub use thread::{Claim, OpenCall, Phase, Thread};
+pub(crate) use thread::{PlannedCall, too_deep};
+
+use crate::plan::Workflow;
 use crate::session::{REQUESTED, Step, Waiting};
-use crate::world::{MAX_ARGUMENT_DEPTH, MAX_ATTEMPTS, MAX_TITLE_CHARS, MultipleToolCalls, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, Effect, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
+use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
+use crate::{Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Turn {
     pub id: TurnId,
-    pub phase: Phase,
-    pub(crate) steps: u32,
-    pub(crate) switches: u32,
-    pub(crate) last_call: Option<Digest>,
-    pub(crate) repeats: u32,
-    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls = "sequence"`).
-    pub(crate) waiting_calls: VecDeque<PlannedCall>,
+    /// The user message that it answers.
+    pub(crate) message_id: MessageId,
+    /// What was asked, cut to what one task can be told.
+    pub(crate) request: String,
+    pub(crate) work: Work,
 }
 
-/// What the turn waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "phase", rename_all = "snake_case")]
-pub enum Phase {
-    /// The model says which agent fits.
-    Routing { text: String, attempt: u32 },
-    /// The agent's model works on the next step.
-    Thinking { message_id: MessageId, attempt: u32 },
-    /// A client runs a tool.
-    AwaitingResult { call: OpenCall, deadline: Timestamp },
-    /// A person decides about a tool call.
-    AwaitingApproval { call: OpenCall, approval: Box<Approval> },
-    /// A person answers a question.
-    AwaitingAnswer { call_id: CallId },
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    /// Absent only within a step that holds it.
+    Thread(Option<Box<Thread>>),
+    Workflow(Box<Workflow>),
 }
 
-/// A client tool call that has not ended. `arguments` are the ones that run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OpenCall {
-    pub call_id: CallId,
-    pub tool: Tool,
-    pub arguments: Map<String, Value>,
-    /// A person changed the arguments, and the model must hear of it.
-    pub edited: bool,
-}
+impl Turn {
+    /// Every thread of work that has not ended.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        let (own, tasks) = match &self.work {
+            Work::Thread(thread) => (thread.as_deref(), None),
+            Work::Workflow(workflow) => (None, Some(workflow.threads())),
+        };
+        own.into_iter().chain(tasks.into_iter().flatten())
+    }
 
-/// A call the model asked for; its arguments may be anything.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PlannedCall {
-    pub call_id: CallId,
-    pub name: String,
-    pub arguments: Result<Map<String, Value>, String>,
-}
+    pub(crate) fn threads_mut(&mut self) -> Vec<&mut Thread> {
+        match &mut self.work {
+            Work::Thread(thread) => thread.as_deref_mut().into_iter().collect(),
+            Work::Workflow(workflow) => workflow.threads_mut().collect(),
+        }
+    }
 
-impl Phase {
-    /// How the turn stands when it waits for someone outside.
+    pub fn workflow(&self) -> Option<&Workflow> {
+        match &self.work {
+            Work::Workflow(workflow) => Some(workflow),
+            Work::Thread(_) => None,
+        }
+    }
+
+    /// The model calls that must be under way, each with the message that it will become.
+    pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
+        let mut calls: Vec<_> =
+            self.threads().filter_map(|thread| Some((thread.model_call()?, thread.awaited()))).collect();
+        if let Some(workflow) = self.workflow() {
+            calls.extend(workflow.model_call(self.id).map(|id| (id, workflow.awaited())));
+        }
+        calls
+    }
+
+    /// How the turn stands when nothing of it goes on without somebody outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
-        match self {
-            Self::Routing { .. } | Self::Thinking { .. } => None,
-            Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
-            Self::AwaitingApproval { .. } => Some(TurnStatus::AwaitingApproval),
-            Self::AwaitingAnswer { .. } => Some(TurnStatus::AwaitingAnswer),
+        match &self.work {
+            Work::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),
+            Work::Workflow(workflow) => workflow.suspended(),
         }
     }
 }
 
 impl Step<'_, '_> {
     pub(crate) fn begin_turn(&mut self, waiting: Waiting) {
-        let Waiting { turn: id, text, agent, caller } = waiting;
+        let Waiting { turn: id, message_id, workflow_id, text, agent, caller } = waiting;
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
         {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
-        let message = self.new_message(Role::User, text.clone());
-        self.message(id, message);
+        let request = cut(&text, MAX_REQUEST_BYTES).to_owned();
+        let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
+        self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None) });
+        self.show_user_message(id, &message, workflow_id.clone());
+        self.message(id, None, message);
+        match (self.session.kind, agent, workflow_id) {
+            (Kind::Runtime, agent, _) => self.begin_routed(id, text, agent),
+            (Kind::Project, Some(agent), _) => self.begin_direct(id, agent),
+            (Kind::Project, None, workflow_id) => {
+                let workflow_id = workflow_id.unwrap_or_else(|| self.world.ids.workflow_id());
+                self.begin_planning(workflow_id);
+            }
+        }
+    }
+
+    /// The orchestrator finds the agent, unless the caller did.
+    fn begin_routed(&mut self, id: TurnId, text: String, agent: Option<AgentName>) {
         if let Some(agent) = agent {
             self.session.pinned = (agent != orchestrator()).then(|| agent.clone());
             if agent != self.session.current {
                 self.switch(id, agent, REQUESTED.to_owned(), None);
             }
         }
-        let turn = Turn {
-            id,
-            phase: Phase::Routing { text, attempt: 0 },
-            steps: 0,
-            switches: 0,
-            last_call: None,
-            repeats: 0,
-            waiting_calls: VecDeque::new(),
-        };
+        let mut thread = Thread::new(id, Lane::OWN, self.session.current.clone(), None);
         // An agent can have left the team since the session chose it.
         if self.session.current != orchestrator() && self.world.team.get(&self.session.current).is_some() {
-            return self.think(turn);
+            return self.think(thread);
         }
         if self.world.team.mode() == Mode::Single {
             let universal = self.world.team.single().clone();
-            self.switch(id, universal, "single-agent mode".to_owned(), None);
-            return self.think(turn);
+            self.hand_over(&mut thread, universal, "single-agent mode".to_owned(), None);
+            return self.think(thread);
         }
-        self.session.turn = Some(turn);
-        self.call_model();
+        thread.phase = Phase::Routing { text, attempt: 0 };
+        self.call_model(&thread);
+        self.put(thread);
     }
 
-    pub(crate) fn model_finished(&mut self, call: ModelCallId, outcome: Result<ModelOutput, ModelFailure>) -> Answer {
-        let expected = self.session.turn.as_ref().and_then(|turn| turn.model_call());
-        if expected != Some(call) {
+    fn begin_direct(&mut self, id: TurnId, agent: AgentName) {
+        self.show_direct_call(id, &agent);
+        let limit_ms = self.world.limits.direct_timeout_seconds * 1000;
+        self.work(Thread::new(id, Lane::OWN, agent, Some(limit_ms)));
+    }
+
+    /// Changes the agent of a thread, and where it is the turn's own, of the session.
+    pub(crate) fn hand_over(&mut self, thread: &mut Thread, to: AgentName, reason: String, confidence: Option<String>) {
+        thread.agent = to.clone();
+        self.switch(thread.turn, to, reason, confidence);
+    }
+
+    pub(crate) fn model_finished(
+        &mut self,
+        call: ModelCallId,
+        outcome: Result<ModelOutput, ModelFailure>,
+        recalled: Vec<String>,
+    ) -> Answer {
+        let Some(turn) = &self.session.turn else { return Answer::Nothing };
+        if turn.workflow().is_some_and(|workflow| workflow.model_call(turn.id) == Some(call)) {
+            self.workflow_answered(outcome);
             return Answer::Nothing;
         }
-        let Some(turn) = self.session.turn.take() else { return Answer::Nothing };
-        match turn.phase.clone() {
-            Phase::Routing { text, .. } => self.classified(turn, &text, outcome),
+        if !turn.threads().any(|thread| thread.model_call() == Some(call)) {
+            return Answer::Nothing;
+        }
+        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
+        self.spend(&mut thread, outcome.as_ref().ok().and_then(|output| output.usage));
+        if !recalled.is_empty() {
+            thread.recalled = recalled;
+        }
+        match thread.phase.clone() {
+            Phase::Routing { text, .. } => self.classified(thread, &text, outcome),
             Phase::Thinking { message_id, .. } => match outcome {
-                Ok(output) => self.answered_by_model(turn, message_id, output),
-                Err(failure) => self.model_failed(turn, failure),
+                Ok(output) => self.answered_by_model(thread, message_id, output),
+                Err(failure) => self.model_failed(thread, failure),
             },
-            _ => self.session.turn = Some(turn),
+            _ => self.put(thread),
         }
         Answer::Nothing
     }
 
-    fn classified(&mut self, turn: Turn, text: &str, outcome: Result<ModelOutput, ModelFailure>) {
+    fn classified(&mut self, mut thread: Thread, text: &str, outcome: Result<ModelOutput, ModelFailure>) {
         let route = routing::decide(self.world.team, text, outcome.as_ref().map(|output| output.text.as_str()).ok());
-        self.switch(turn.id, route.agent, route.reason, Some(route.confidence.to_owned()));
-        self.think(turn);
+        self.hand_over(&mut thread, route.agent, route.reason, Some(route.confidence.to_owned()));
+        self.think(thread);
     }
 
-    fn model_failed(&mut self, turn: Turn, failure: ModelFailure) {
+    fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
         let ModelFailure { code, message, details } = failure;
-        self.fail_turn(turn, ErrorData { message, error_code: code, details });
+        self.fail_thread(thread, ErrorData { message, error_code: code, details });
     }
 
-    fn answered_by_model(&mut self, turn: Turn, message_id: MessageId, output: ModelOutput) {
-        if output.tool_calls.is_empty() {
-            if output.text.trim().is_empty() {
-                return self.fail_turn(turn, error_data(ErrorCode::LlmError, "The model gave an empty answer"));
-            }
-            self.show_answer(&turn, &message_id, &output);
-            let content = output.text.clone();
-            self.keep_answer(&turn, message_id, &output, content, Vec::new());
-            return self.complete_turn(turn, COMPLETED.to_owned());
-        }
-        let calls: Vec<PlannedCall> = output.tool_calls.iter().map(|raw| self.plan_call(raw)).collect();
-        let only = if calls.len() == 1 { calls.first() } else { None };
-        if let Some(result) = only.and_then(|call| self.attempted_completion(call)) {
-            return self.completed_by_tool(turn, message_id, &output, result);
-        }
-        self.show_answer(&turn, &message_id, &output);
-        let recorded = calls.iter().map(PlannedCall::record).collect();
-        let content = output.text.clone();
-        self.keep_answer(&turn, message_id, &output, content, recorded);
-        let too_many = calls.len() > crate::world::MAX_CALLS_PER_ANSWER;
-        let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
-        if calls.len() > 1 && (reject || too_many) {
-            return self.refuse_several(turn, &calls);
-        }
-        let turn = Turn { waiting_calls: calls.into(), ..turn };
-        self.next_call(turn);
-    }
-
-    /// Shows what the agent said, where it said anything.
-    pub(crate) fn show_answer(&mut self, turn: &Turn, message_id: &MessageId, output: &ModelOutput) {
-        if output.text.trim().is_empty() && output.warnings.is_empty() {
-            return;
-        }
-        let shown = AssistantMessage {
-            content: output.text.clone(),
-            agent: self.session.current.clone(),
-            message_id: message_id.clone(),
-            timestamp: self.world.now,
-            usage: output.usage,
-            warnings: output.warnings.clone(),
-        };
-        self.event(turn.id, ChunkBody::AssistantMessage(shown));
-    }
-
-    pub(crate) fn keep_answer(
-        &mut self,
-        turn: &Turn,
-        message_id: MessageId,
-        output: &ModelOutput,
-        content: String,
-        tool_calls: Vec<ToolCall>,
-    ) {
-        let agent = self.session.current.clone();
-        let message = Message {
-            message_id,
-            role: Role::Assistant,
-            content,
-            agent_id: Some(agent.clone()),
-            name: Some(agent.into()),
-            tool_calls,
-            tool_call_id: None,
-            timestamp: self.world.now,
-            usage: output.usage,
-            error: false,
-        };
-        self.message(turn.id, message);
-    }
-
-    /// Goes on with the next waiting call of the last answer, else asks the model again.
-    pub(crate) fn next_call(&mut self, mut turn: Turn) {
-        match turn.waiting_calls.pop_front() {
-            Some(call) => self.run_call(turn, call),
-            None => self.think(turn),
-        }
-    }
-
-    /// Starts the agent's next model step.
-    pub(crate) fn think(&mut self, mut turn: Turn) {
-        if turn.steps >= self.world.limits.steps {
-            let limit = self.world.limits.steps;
-            let mut error = error_data(ErrorCode::StepLimit, &format!("The turn reached its limit of {limit} steps"));
-            error.details.insert("steps".to_owned(), limit.into());
-            return self.fail_turn(turn, error);
-        }
-        turn.steps += 1;
-        turn.phase = Phase::Thinking { message_id: self.world.ids.message_id(), attempt: 0 };
-        self.session.turn = Some(turn);
-        self.call_model();
-    }
-
-    fn call_model(&mut self) {
-        let Some(turn) = &self.session.turn else { return };
-        let Some(id) = turn.model_call() else { return };
-        let (agent, purpose) = match &turn.phase {
+    pub(crate) fn call_model(&mut self, thread: &Thread) {
+        let Some(id) = thread.model_call() else { return };
+        let (agent, purpose) = match &thread.phase {
             Phase::Routing { text, .. } => (orchestrator(), Purpose::Classify { text: text.clone() }),
             Phase::Thinking { message_id, .. } => {
-                (self.session.current.clone(), Purpose::Step { message_id: message_id.clone() })
+                (thread.agent.clone(), Purpose::Step { message_id: message_id.clone(), origin: self.origin(thread) })
             }
             _ => return,
         };
         self.effects.push(Effect::CallModel(ModelCall { id, agent, purpose }));
     }
 
-    /// Time stood still while nobody owned the session; a model call is made again.
-    pub(crate) fn recovered(&mut self, down_ms: i64, epoch: u64) -> Answer {
-        self.session.epoch = epoch;
-        self.changed = true;
-        let earliest = self.world.now.plus_seconds(RECOVERY_GRACE_SECONDS);
-        let moved = |deadline: Timestamp| deadline.plus_millis(down_ms.max(0)).max(earliest);
-        let Some(turn) = &mut self.session.turn else { return Answer::Nothing };
-        match &mut turn.phase {
-            Phase::Routing { attempt, .. } | Phase::Thinking { attempt, .. } => {
-                *attempt += 1;
-                if *attempt > MAX_ATTEMPTS {
-                    return self.give_up();
-                }
-                self.call_model();
-            }
-            Phase::AwaitingResult { deadline, .. } => *deadline = moved(*deadline),
-            Phase::AwaitingApproval { approval, .. } => {
-                if let Some(expires_at) = approval.expires_at.map(moved) {
-                    approval.expires_at = Some(expires_at);
-                    let call_id = approval.call_id.clone();
-                    self.effects.push(Effect::ApprovalMoved { call_id, expires_at });
-                }
-            }
-            Phase::AwaitingAnswer { .. } => {}
+    /// Takes a thread out of the turn; `put` brings it back.
+    pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
+        match (&mut self.session.turn.as_mut()?.work, lane.task()) {
+            (Work::Thread(thread), None) => thread.take().map(|thread| *thread),
+            (Work::Workflow(workflow), Some(task)) => workflow.take_thread(task),
+            _ => None,
         }
-        Answer::Nothing
     }
 
-    fn give_up(&mut self) -> Answer {
-        if let Some(turn) = self.session.turn.take() {
-            let message = "The server stopped each time this answer was awaited";
-            self.fail_turn(turn, error_data(ErrorCode::LlmError, message));
+    pub(crate) fn put(&mut self, thread: Thread) {
+        let Some(turn) = &mut self.session.turn else { return };
+        match (&mut turn.work, thread.lane.task()) {
+            (Work::Thread(own), None) => *own = Some(Box::new(thread)),
+            (Work::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
+            _ => {}
         }
-        Answer::Nothing
     }
 
     pub(crate) fn new_message(&mut self, role: Role, content: String) -> Message {
@@ -294,54 +232,6 @@ impl Step<'_, '_> {
             usage: None,
             error: false,
         }
-    }
-
-    fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
-        let text = if raw.arguments.trim().is_empty() { "{}" } else { raw.arguments.as_str() };
-        let arguments = match serde_json::from_str::<Value>(text) {
-            Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
-                Err("the arguments are nested too deeply".to_owned())
-            }
-            Ok(Value::Object(arguments)) => Ok(arguments),
-            Ok(_) => Err("the arguments are not a JSON object".to_owned()),
-            Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
-        };
-        PlannedCall { call_id: self.world.ids.call_id(), name: raw.name.clone(), arguments }
-    }
-}
-
-impl Turn {
-    /// The model call that must be under way.
-    pub fn model_call(&self) -> Option<ModelCallId> {
-        let (step, attempt) = match self.phase {
-            Phase::Routing { attempt, .. } => (0, attempt),
-            Phase::Thinking { attempt, .. } => (self.steps, attempt),
-            _ => return None,
-        };
-        Some(ModelCallId { turn: self.id, step, attempt })
-    }
-}
-
-impl PlannedCall {
-    /// The call as it stands in the history, and goes back to the model: with a name that every upstream takes, and
-    /// without arguments that are no object.
-    fn record(&self) -> ToolCall {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let name: String = self.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
-        ToolCall {
-            call_id: self.call_id.clone(),
-            name: if name.is_empty() { "unknown".to_owned() } else { name },
-            arguments: self.arguments.clone().unwrap_or_default(),
-        }
-    }
-}
-
-/// Whether a value is nested deeper than this; looks no further than that.
-pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(items) => levels == 0 || items.iter().any(|item| too_deep(item, levels - 1)),
-        Value::Object(map) => levels == 0 || map.values().any(|item| too_deep(item, levels - 1)),
-        _ => false,
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the engine is told about the world with each input, instead of looking for itself.
 
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, Timestamp};
+use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
 
-use crate::Team;
+use crate::{Space, Team};
 
 pub struct World<'a> {
     pub now: Timestamp,
@@ -11,12 +11,16 @@ pub struct World<'a> {
     pub team: &'a Team,
     pub limits: &'a Limits,
     pub policy: &'a Policy,
+    /// The worker space of the session's project; [`crate::NoSpace`] in the runtime realm.
+    pub space: &'a mut dyn Space,
 }
 
 /// Where new ids come from: random in the server, counted in tests.
 pub trait Ids {
     fn call_id(&mut self) -> CallId;
     fn message_id(&mut self) -> MessageId;
+    fn plan_id(&mut self) -> PlanId;
+    fn workflow_id(&mut self) -> WorkflowId;
 }
 
 /// The limits of one turn and one session.
@@ -33,7 +37,15 @@ pub struct Limits {
     /// 0 = approvals never expire.
     pub approval_timeout_seconds: u64,
     pub tool_result_timeout_seconds: u64,
+    /// Working time of a direct call.
+    pub direct_timeout_seconds: u64,
+    /// Working time of one task of a plan.
+    pub task_timeout_seconds: u64,
     pub multiple_tool_calls: MultipleToolCalls,
+    /// A plan of this many tasks waits for a person.
+    pub plan_approval_tasks: usize,
+    /// A plan that may cost more than this waits for a person.
+    pub plan_approval_usd: f64,
 }
 
 /// What to do when a model makes several tool calls at once although it was asked not to.
@@ -52,7 +64,11 @@ impl Default for Limits {
             queue_length: 10,
             approval_timeout_seconds: 300,
             tool_result_timeout_seconds: 600,
+            direct_timeout_seconds: 30,
+            task_timeout_seconds: 600,
             multiple_tool_calls: MultipleToolCalls::Reject,
+            plan_approval_tasks: 3,
+            plan_approval_usd: 0.10,
         }
     }
 }
@@ -77,3 +93,17 @@ pub(crate) const MAX_MODIFIED_FILES: usize = 20;
 pub(crate) const MAX_LAST_ERROR_BYTES: usize = 500;
 /// Characters of a session's title, taken from the first line said.
 pub(crate) const MAX_TITLE_CHARS: usize = 80;
+/// Bytes of a request that a turn keeps: the description of the task where there is no usable plan.
+pub(crate) const MAX_REQUEST_BYTES: usize = MAX_DESCRIPTION_BYTES;
+/// Bytes of a request that an agent remembers.
+pub(crate) const MAX_REMEMBERED_REQUEST_BYTES: usize = 4 * 1024;
+/// How long a claimed call is held for its client; a claim renews it.
+pub const LEASE_SECONDS: u64 = 30;
+/// Calls of unknown outcome whose late result is still awaited; the oldest is forgotten first.
+pub(crate) const MAX_LATE_CALLS: usize = 20;
+/// Tasks of a plan.
+pub const MAX_TASKS: usize = 50;
+/// Bytes of a task's description.
+pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
+/// Bytes of a task's result that are kept in the plan and handed to the tasks that need it.
+pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;

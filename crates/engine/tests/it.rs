@@ -5,4 +5,5 @@ mod it {
     mod kit;
     mod scripts;
     mod simulation;
+    mod space;
 }

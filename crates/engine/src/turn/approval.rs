@@ -1,23 +1,23 @@
-//! Approvals: a person's decision about a tool call, or the lack of one.
+//! Approvals: a person's decision about a tool call, a plan or a budget, or the lack of one.
 
 use codelab_policy::{Ask, RememberKey, Verdict};
-use codelab_protocol::{CallId, ChunkBody, Digest, ErrorCode, ToolCallChunk, TurnStatus};
+use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ToolCallChunk};
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, Turn, error_data, too_deep};
+use super::{OpenCall, Phase, Thread, error_data, too_deep};
 use crate::session::Step;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
-    Answer, Approval, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, KnownApproval, Refusal, Span,
+    Answer, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, KnownApproval,
+    Refusal,
 };
 
 impl Step<'_, '_> {
-    pub(crate) fn request_approval(&mut self, mut turn: Turn, call: OpenCall, ask: Ask) {
-        let timeout_seconds = self.world.limits.approval_timeout_seconds;
-        let expires_at = (timeout_seconds > 0).then(|| self.world.now.plus_seconds(timeout_seconds));
-        let chunk = self.call_chunk(&call);
-        let approval = Box::new(Approval {
+    pub(crate) fn request_approval(&mut self, thread: Thread, call: OpenCall, ask: Ask) {
+        let chunk = self.call_chunk(&thread, &call);
+        let approval = self.open_approval(Approval {
             call_id: call.call_id.clone(),
+            kind: ApprovalKind::Tool,
             tool: call.tool.as_str().to_owned(),
             arguments: call.arguments.clone(),
             digest: chunk.digest.clone(),
@@ -25,20 +25,27 @@ impl Step<'_, '_> {
             reason: ask.reason.clone(),
             remember: ask.remember,
             created_at: self.world.now,
-            expires_at,
-            timeout_seconds,
+            expires_at: None,
+            timeout_seconds: 0,
         });
-        self.effects.push(Effect::ApprovalOpened(Approval::clone(&approval)));
+        let expires_at = approval.expires_at;
         let shown =
             ToolCallChunk { requires_approval: true, reason: Some(ask.reason), parts: ask.parts, expires_at, ..chunk };
-        self.event(turn.id, ChunkBody::ToolCall(shown));
-        self.settle(TurnStatus::AwaitingApproval);
-        turn.phase = Phase::AwaitingApproval { call, approval };
-        self.session.turn = Some(turn);
+        self.show_approval(&thread, &approval, Some(shown));
+        self.suspend(thread, Phase::AwaitingApproval { call, approval });
+    }
+
+    /// Writes the question down, with the time that people have for it.
+    pub(crate) fn open_approval(&mut self, approval: Approval) -> Box<Approval> {
+        let timeout_seconds = self.world.limits.approval_timeout_seconds;
+        let expires_at = (timeout_seconds > 0).then(|| self.world.now.plus_seconds(timeout_seconds));
+        let approval = Box::new(Approval { expires_at, timeout_seconds, ..approval });
+        self.effects.push(Effect::ApprovalOpened(Approval::clone(&approval)));
+        approval
     }
 
     /// A call that an earlier decision covers: not asked, but audited.
-    pub(crate) fn pass_remembered(&mut self, turn: Turn, call: OpenCall, ask: Ask, rule: String) {
+    pub(crate) fn pass_remembered(&mut self, thread: Thread, call: OpenCall, ask: Ask, rule: String) {
         self.effects.push(Effect::Audit(AuditRecord {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
@@ -49,7 +56,7 @@ impl Step<'_, '_> {
             reason: Some(ask.reason.clone()),
             at: self.world.now,
         }));
-        self.dispatch(turn, call, Some(ask.reason));
+        self.dispatch(thread, call, Some(ask.reason));
     }
 
     pub(crate) fn decision(
@@ -60,12 +67,8 @@ impl Step<'_, '_> {
         decided_by: String,
         known: Option<KnownApproval>,
     ) -> Result<Answer, Refusal> {
-        let Some(Turn { id, phase: Phase::AwaitingApproval { call, approval }, .. }) = &self.session.turn else {
-            return Err(not_pending(&call_id, known));
-        };
-        if call.call_id != call_id {
-            return Err(not_pending(&call_id, known));
-        }
+        let open = self.session.pending_approvals().find(|approval| approval.call_id == call_id);
+        let Some(approval) = open else { return Err(not_pending(&call_id, known)) };
         if approval.expires_at.is_some_and(|expires_at| expires_at <= self.world.now) {
             return Err(Refusal::new(ErrorCode::Conflict, "The approval has expired"));
         }
@@ -73,56 +76,63 @@ impl Step<'_, '_> {
             return Err(Refusal::new(ErrorCode::Conflict, "The digest does not match what waits for a decision")
                 .with("digest", approval.digest.as_str()));
         }
-        if let Decision::Edit { arguments } = &decision {
-            self.check_edit(call, arguments)?;
-        }
-        let span = Span { turn: *id, after_seq: self.session.last_seq };
-        if let Some(turn) = self.session.turn.take() {
-            self.decided(turn, decision, decided_by);
+        let span = self.here();
+        match approval.kind {
+            ApprovalKind::Tool => self.decide_call(&call_id, decision, decided_by)?,
+            ApprovalKind::Budget => self.decide_budget(&call_id, decision, decided_by)?,
+            ApprovalKind::Plan => self.decide_plan(decision, decided_by)?,
         }
         Ok(Answer::Span(span))
     }
 
+    fn decide_call(&mut self, call_id: &CallId, decision: Decision, decided_by: String) -> Result<(), Refusal> {
+        if let (Decision::Edit { arguments }, Some(thread)) = (&decision, self.waiting_thread(call_id)) {
+            self.check_edit(thread, arguments)?;
+        }
+        if let Some(thread) = self.take_waiting(call_id) {
+            self.decided(thread, decision, decided_by);
+        }
+        Ok(())
+    }
+
     /// What a person wrote passes the same checks as what the model wrote.
-    fn check_edit(&self, call: &OpenCall, arguments: &Map<String, Value>) -> Result<(), Refusal> {
+    fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
+        let Phase::AwaitingApproval { call, .. } = &thread.phase else { return Ok(()) };
         if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
             return Err(Refusal::new(ErrorCode::InvalidToolArguments, "The arguments are nested too deeply"));
         }
-        match self.check_call(call.tool.as_str(), &Ok(arguments.clone())) {
+        match self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone())) {
             Ok(_) => Ok(()),
             Err(error) => Err(Refusal { code: error.error_code, message: error.message, details: error.details }),
         }
     }
 
     /// Why a call would ask now; the person who edits it has answered that already.
-    fn edit_reason(&self, call: &OpenCall, arguments: &Map<String, Value>, before: String) -> String {
-        let checked = self.check_call(call.tool.as_str(), &Ok(arguments.clone()));
+    fn edit_reason(&self, thread: &Thread, call: &OpenCall, arguments: &Map<String, Value>, before: String) -> String {
+        let checked = self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
         match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
             Ok(Verdict::Ask(ask)) => ask.reason,
             _ => before,
         }
     }
 
-    fn decided(&mut self, turn: Turn, decision: Decision, decided_by: String) {
-        let Phase::AwaitingApproval { call, approval } = turn.phase.clone() else {
-            self.session.turn = Some(turn);
-            return;
-        };
+    fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
+        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else { return self.put(thread) };
         match decision {
             Decision::Approve { remember } => {
                 self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by, None);
                 if remember {
                     self.remember(approval.remember);
                 }
-                self.dispatch(turn, call, Some(approval.reason));
+                self.dispatch(thread, call, Some(approval.reason));
             }
             Decision::Edit { arguments } => {
                 let edited = arguments != call.arguments;
                 let modified = Some(arguments.clone());
-                let reason = self.edit_reason(&call, &arguments, approval.reason.clone());
+                let reason = self.edit_reason(&thread, &call, &arguments, approval.reason.clone());
                 let audited = Some(reason.clone());
                 self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by, audited);
-                self.dispatch(turn, OpenCall { arguments, edited, ..call }, Some(reason));
+                self.dispatch(thread, OpenCall { arguments, edited, ..call }, Some(reason));
             }
             Decision::Reject { feedback } => {
                 let told = match feedback.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -131,13 +141,14 @@ impl Step<'_, '_> {
                 };
                 self.close_approval(&approval, ApprovalStatus::Rejected, None, decided_by, feedback);
                 self.close_call(&call.call_id, CallStatus::Rejected);
-                self.tool_message(turn.id, &call.call_id, call.tool.as_str(), told);
-                self.next_call(turn);
+                self.show_closed(&thread, &call.call_id, CallOutcome::Rejected);
+                self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
+                self.next_call(thread);
             }
         }
     }
 
-    fn close_approval(
+    pub(crate) fn close_approval(
         &mut self,
         approval: &Approval,
         status: ApprovalStatus,
@@ -151,6 +162,7 @@ impl Step<'_, '_> {
             ApprovalStatus::Rejected | ApprovalStatus::Cancelled | ApprovalStatus::Expired => Decided::Reject,
         };
         self.effects.push(Effect::ApprovalClosed { call_id: approval.call_id.clone(), status });
+        self.show_resolved(approval, status, &decided_by, reason.clone(), modified.clone());
         self.effects.push(Effect::Audit(AuditRecord {
             call_id: approval.call_id.clone(),
             tool: approval.tool.clone(),
@@ -161,6 +173,19 @@ impl Step<'_, '_> {
             reason: reason.or_else(|| Some(approval.reason.clone())),
             at: self.world.now,
         }));
+    }
+
+    /// An approval that a cancel took away: nobody decided, so nothing is audited.
+    pub(crate) fn withdraw_approval(&mut self, approval: &Approval) {
+        // Tasks share a question about the budget, and its answer can be what ends them.
+        let closed =
+            |effect: &Effect| matches!(effect, Effect::ApprovalClosed { call_id, .. } if *call_id == approval.call_id);
+        if self.effects.iter().any(closed) {
+            return;
+        }
+        let status = ApprovalStatus::Cancelled;
+        self.effects.push(Effect::ApprovalClosed { call_id: approval.call_id.clone(), status });
+        self.show_resolved(approval, status, "cancel", None, None);
     }
 
     fn remember(&mut self, key: Option<RememberKey>) {
@@ -174,46 +199,19 @@ impl Step<'_, '_> {
         self.session.remembered.push_back(key);
     }
 
-    /// Expires what is due: an approval nobody gave, a result that never came.
-    pub(crate) fn tick(&mut self) -> Answer {
-        let due = self.session.next_deadline().is_some_and(|deadline| deadline <= self.world.now);
-        if !due {
-            return Answer::Nothing;
-        }
-        let Some(turn) = self.session.turn.take() else { return Answer::Nothing };
-        let (call, status, error) = match turn.phase.clone() {
-            Phase::AwaitingApproval { call, approval } => {
-                let status = ApprovalStatus::Expired;
-                self.close_approval(&approval, status, None, "timeout".to_owned(), None);
-                let seconds = approval.timeout_seconds;
-                let message = format!("Nobody decided about {} within {seconds} seconds", approval.tool);
-                (call, CallStatus::Rejected, error_data(ErrorCode::HitlTimeout, &message))
-            }
-            Phase::AwaitingResult { call, .. } => {
-                let seconds = self.world.limits.tool_result_timeout_seconds;
-                let message = format!(
-                    "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
-                    call.tool.as_str()
-                );
-                (call, CallStatus::TimedOut, error_data(ErrorCode::TaskTimeout, &message))
-            }
-            _ => {
-                self.session.turn = Some(turn);
-                return Answer::Nothing;
-            }
-        };
-        let mut error = error;
-        error.details.insert("call_id".to_owned(), call.call_id.as_str().into());
-        error.details.insert("tool_name".to_owned(), call.tool.as_str().into());
-        self.close_call(&call.call_id, status);
-        self.note_error(&error.message);
-        let told = format!("Error {}: {}", error.error_code.as_str(), error.message);
-        self.tool_message(turn.id, &call.call_id, call.tool.as_str(), told);
-        self.event(turn.id, ChunkBody::Error(error));
-        self.next_call(turn);
-        Answer::Nothing
+    /// Nobody decided about a tool call in time.
+    pub(crate) fn approval_expired(&mut self, thread: Thread) {
+        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else { return self.put(thread) };
+        self.close_approval(&approval, ApprovalStatus::Expired, None, TIMEOUT.to_owned(), None);
+        let seconds = approval.timeout_seconds;
+        let message = format!("Nobody decided about {} within {seconds} seconds", approval.tool);
+        let error = error_data(ErrorCode::HitlTimeout, &message);
+        self.call_expired(thread, &call, CallStatus::Rejected, CallOutcome::Rejected, error);
     }
 }
+
+/// Who decided, when nobody did.
+pub(crate) const TIMEOUT: &str = "timeout";
 
 /// How a remembered rule is named in the audit log.
 pub(super) fn rule_name(key: &RememberKey) -> String {

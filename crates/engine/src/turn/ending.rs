@@ -1,33 +1,45 @@
-//! How a turn ends, and what follows: back home, then the next message that waits.
+//! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, MessageId, ModelOutput, TurnId, TurnStatus,
+    CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId, ModelOutput, Role,
+    TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Phase, Turn, error_data};
+use super::{COMPLETED, Phase, Thread, Work, error_data};
 use crate::session::Step;
-use crate::world::MAX_LAST_ERROR_BYTES;
-use crate::{Answer, ApprovalStatus, CallStatus, Effect, orchestrator};
+use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
+use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, orchestrator};
 
 impl Step<'_, '_> {
-    pub(crate) fn complete_turn(&mut self, turn: Turn, message: String) {
-        let agent = self.session.current.clone();
-        self.return_home(turn.id, "turn_completed");
-        let completion = Completion { status: CompletionStatus::Success, message, agent };
-        self.event(turn.id, ChunkBody::Completion(completion));
-        self.settle(TurnStatus::Completed);
-        self.begin_next();
+    /// `response` is what the agent answered, `completion` how the runtime's last chunk puts it.
+    pub(crate) fn complete_thread(&mut self, mut thread: Thread, response: String, completion: String) {
+        self.leave(&mut thread, Some(WorkOutcome::Succeeded));
+        if self.session.kind == Kind::Runtime {
+            let agent = self.session.current.clone();
+            self.return_home(thread.turn, "turn_completed");
+            let completion = Completion { status: CompletionStatus::Success, message: completion, agent };
+            self.event(thread.turn, ChunkBody::Completion(completion));
+            return self.end_turn(TurnStatus::Completed);
+        }
+        self.remember_work(&thread, &response, true);
+        match thread.lane {
+            Lane::OWN => {
+                self.show_completed(&thread, response);
+                self.session.current = orchestrator();
+                self.end_turn(TurnStatus::Completed);
+            }
+            _ => self.task_completed(thread, response),
+        }
     }
 
     /// The agent called `attempt_completion`: its result is the answer.
     pub(crate) fn completed_by_tool(
         &mut self,
-        turn: Turn,
+        mut thread: Thread,
         message_id: MessageId,
         output: &ModelOutput,
         result: String,
     ) {
-        self.show_answer(&turn, &message_id, output);
         let said = output.text.trim();
         let content = match (said.is_empty(), result.trim().is_empty()) {
             (true, true) => COMPLETED.to_owned(),
@@ -35,22 +47,69 @@ impl Step<'_, '_> {
             (false, true) => said.to_owned(),
             (false, false) => format!("{said}\n\n{result}"),
         };
-        self.keep_answer(&turn, message_id, output, content, Vec::new());
-        let message = if result.trim().is_empty() { COMPLETED.to_owned() } else { result };
-        self.complete_turn(turn, message);
+        self.keep_answer(&mut thread, message_id, output, content.clone(), Vec::new());
+        let completion = if result.trim().is_empty() { COMPLETED.to_owned() } else { result };
+        self.complete_thread(thread, content, completion);
     }
 
-    pub(crate) fn fail_turn(&mut self, turn: Turn, error: ErrorData) {
+    pub(crate) fn fail_thread(&mut self, mut thread: Thread, error: ErrorData) {
+        self.leave(&mut thread, Some(WorkOutcome::Failed));
         self.note_error(&error.message);
-        self.event(turn.id, ChunkBody::Error(error));
-        self.return_home(turn.id, "turn_failed");
-        self.settle(TurnStatus::Failed);
+        if thread.lane != Lane::OWN {
+            self.remember_work(&thread, &error.message, false);
+            return self.task_failed(thread, error);
+        }
+        match self.session.kind {
+            Kind::Runtime => {
+                self.show_error(&thread, error);
+                self.return_home(thread.turn, "turn_failed");
+            }
+            Kind::Project => {
+                self.remember_work(&thread, &error.message, false);
+                self.keep_failure(&thread, &error);
+                self.show_error(&thread, error);
+                self.session.current = orchestrator();
+            }
+        }
+        self.end_turn(TurnStatus::Failed);
+    }
+
+    /// A failure is part of the conversation: the person who comes back later finds it there.
+    fn keep_failure(&mut self, thread: &Thread, error: &ErrorData) {
+        let message = Message {
+            agent_id: Some(thread.agent.clone()),
+            name: Some(thread.agent.clone().into()),
+            error: true,
+            ..self.new_message(Role::Assistant, error.message.clone())
+        };
+        self.show_message(thread.turn, &message, None, Vec::new());
+        self.message(thread.turn, None, message);
+    }
+
+    /// What the agent will be able to remember of this work.
+    fn remember_work(&mut self, thread: &Thread, response: &str, success: bool) {
+        // Work that never began is nobody's past.
+        if thread.steps == 0 {
+            return;
+        }
+        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else { return };
+        let task = self.task_of(thread).and_then(|origin| origin.task_id);
+        let asked = turn.workflow().zip(thread.lane.task()).and_then(|(workflow, task)| workflow.description(task));
+        let asked = cut(asked.unwrap_or(&turn.request), MAX_REMEMBERED_REQUEST_BYTES);
+        let text = format!("User: {asked}\nAssistant: {}", cut(response, MAX_RESULT_BYTES));
+        self.effects.push(Effect::Remember(Interaction { agent: thread.agent.clone(), task, success, text }));
+    }
+
+    /// The turn is over; the message that waits longest starts the next one.
+    pub(crate) fn end_turn(&mut self, status: TurnStatus) {
+        self.session.turn = None;
+        self.settle(status);
         self.begin_next();
     }
 
     pub(crate) fn cancel(&mut self, drop_queue: bool) -> Answer {
         let dropped = if drop_queue { std::mem::take(&mut self.session.queue) } else { Default::default() };
-        let cancelled = self.session.turn.take().map(|turn| self.cancel_turn(turn));
+        let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
         for waiting in dropped {
             self.cancelled_event(waiting.turn);
             self.settle(TurnStatus::Cancelled);
@@ -72,35 +131,52 @@ impl Step<'_, '_> {
         answer
     }
 
-    fn cancel_turn(&mut self, mut turn: Turn) -> TurnStatus {
-        match std::mem::replace(&mut turn.phase, Phase::Routing { text: String::new(), attempt: 0 }) {
-            Phase::Routing { .. } | Phase::Thinking { .. } => self.effects.push(Effect::AbortModel),
-            Phase::AwaitingResult { call, .. } => {
-                self.close_call(&call.call_id, CallStatus::Cancelled);
-                self.tool_message(turn.id, &call.call_id, call.tool.as_str(), CANCELLED.to_owned());
-            }
-            Phase::AwaitingApproval { call, .. } => {
-                let status = ApprovalStatus::Cancelled;
-                self.effects.push(Effect::ApprovalClosed { call_id: call.call_id.clone(), status });
-                self.close_call(&call.call_id, CallStatus::Cancelled);
-                self.tool_message(turn.id, &call.call_id, call.tool.as_str(), CANCELLED.to_owned());
-            }
-            Phase::AwaitingAnswer { call_id } => {
-                self.close_call(&call_id, CallStatus::Cancelled);
-                self.tool_message(turn.id, &call_id, "ask_followup_question", CANCELLED.to_owned());
-            }
+    fn cancel_turn(&mut self) -> TurnStatus {
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return TurnStatus::Cancelled };
+        if self.in_workflow() {
+            self.cancelled_event(id);
+            self.cancel_workflow();
+        } else {
+            self.take_thread(Lane::OWN).into_iter().for_each(|thread| self.cancel_thread(thread));
+            self.cancelled_event(id);
         }
-        for call in std::mem::take(&mut turn.waiting_calls) {
-            self.tool_message(turn.id, &call.call_id, &call.name, CANCELLED.to_owned());
+        match self.session.kind {
+            Kind::Runtime => self.return_home(id, "turn_cancelled"),
+            Kind::Project => self.session.current = orchestrator(),
         }
-        self.cancelled_event(turn.id);
-        self.return_home(turn.id, "turn_cancelled");
+        self.session.turn = None;
         self.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
     }
 
+    /// Closes whatever the thread has open; every call keeps a result.
+    pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
+        self.leave(&mut thread, Some(WorkOutcome::Cancelled));
+        match thread.phase.clone() {
+            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued => {}
+            Phase::AwaitingResult { call, .. } => {
+                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
+            }
+            Phase::AwaitingApproval { call, approval } => {
+                self.withdraw_approval(&approval);
+                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
+            }
+            Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
+            Phase::AwaitingAnswer { call_id, .. } => self.cancel_call(&thread, &call_id, "ask_followup_question"),
+        }
+        for call in std::mem::take(&mut thread.waiting_calls) {
+            self.tool_message(&thread, &call.call_id, &call.name, CANCELLED.to_owned());
+        }
+    }
+
+    fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {
+        self.close_call(call_id, CallStatus::Cancelled);
+        self.show_closed(thread, call_id, CallOutcome::Cancelled);
+        self.tool_message(thread, call_id, tool, CANCELLED.to_owned());
+    }
+
     fn cancelled_event(&mut self, turn: TurnId) {
-        self.event(turn, ChunkBody::Error(error_data(ErrorCode::Cancelled, "The turn was cancelled")));
+        self.show_turn_error(turn, error_data(ErrorCode::Cancelled, "The turn was cancelled"));
     }
 
     pub(crate) fn begin_next(&mut self) {
@@ -113,12 +189,35 @@ impl Step<'_, '_> {
 
     /// Remembered for the prompts of later steps.
     pub(crate) fn note_error(&mut self, message: &str) {
-        let mut end = message.len().min(MAX_LAST_ERROR_BYTES);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.session.last_error = message.get(..end).map(str::to_owned);
+        self.session.last_error = Some(cut(message, MAX_LAST_ERROR_BYTES).to_owned());
     }
+
+    /// Ends a workflow before its time, with everything in it.
+    pub(crate) fn end_workflow_early(&mut self, error: ErrorData) {
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return };
+        self.note_error(&error.message);
+        self.show_turn_error(id, error);
+        self.cancel_workflow();
+        self.end_turn(TurnStatus::Cancelled);
+    }
+
+    /// Every thread that is still open, taken out of the turn.
+    pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
+        match self.session.turn.as_mut().map(|turn| &mut turn.work) {
+            Some(Work::Workflow(workflow)) => workflow.take_all_threads(),
+            Some(Work::Thread(thread)) => thread.take().map(|thread| *thread).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The longest start of a text within this many bytes.
+pub fn cut(text: &str, max_bytes: usize) -> &str {
+    let mut end = text.len().min(max_bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 const CANCELLED: &str = "Cancelled by the user before it finished.";

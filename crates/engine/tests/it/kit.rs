@@ -2,9 +2,11 @@
 
 use std::sync::LazyLock;
 
-use codelab_engine::{Ids, Limits, Mode, Session, Team, World};
+use codelab_engine::{Agent, Budget, Ids, Kind, Limits, Mode, Session, Team, World};
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, SessionId, Timestamp};
+use codelab_protocol::{CallId, MessageId, PlanId, SessionId, Timestamp, WorkflowId};
+
+use super::space::TestSpace;
 
 pub struct CountedIds {
     pub next: u64,
@@ -20,6 +22,16 @@ impl Ids for CountedIds {
         self.next += 1;
         MessageId::parse(&format!("msg-{}", self.next)).unwrap()
     }
+
+    fn plan_id(&mut self) -> PlanId {
+        self.next += 1;
+        PlanId::parse(&format!("plan-{}", self.next)).unwrap()
+    }
+
+    fn workflow_id(&mut self) -> WorkflowId {
+        self.next += 1;
+        WorkflowId::parse(&format!("workflow-{}", self.next)).unwrap()
+    }
 }
 
 pub struct Stage {
@@ -28,6 +40,7 @@ pub struct Stage {
     pub team: Team,
     pub limits: Limits,
     pub policy: &'static Policy,
+    pub space: TestSpace,
 }
 
 impl Stage {
@@ -38,11 +51,24 @@ impl Stage {
             team: team(mode),
             limits: Limits::default(),
             policy: &POLICY,
+            space: TestSpace::new(),
         }
     }
 
+    /// A project with four agents.
+    pub fn project() -> Self {
+        Self { team: PROJECT_TEAM.clone(), ..Self::new(Mode::Multi) }
+    }
+
     pub fn world(&mut self) -> World<'_> {
-        World { now: self.now, ids: &mut self.ids, team: &self.team, limits: &self.limits, policy: self.policy }
+        World {
+            now: self.now,
+            ids: &mut self.ids,
+            team: &self.team,
+            limits: &self.limits,
+            policy: self.policy,
+            space: &mut self.space,
+        }
     }
 }
 
@@ -55,8 +81,23 @@ fn team(mode: Mode) -> Team {
     TEAMS.iter().find(|team| team.mode() == mode).unwrap().clone()
 }
 
+static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
+    let read = "read_file, list_files, search_in_code, attempt_completion, ask_followup_question";
+    let all = format!("{read}, write_file, create_directory, execute_command, switch_mode, echo");
+    let agents = [("coder", all.as_str()), ("analyzer", read), ("writer", read), ("researcher", read)];
+    let parsed = agents.map(|(name, tools)| {
+        let text = format!("---\nname: agent_{name}\ndescription: d\ntools: [{tools}]\n---\nprompt");
+        Agent::parse(&text).unwrap()
+    });
+    Team::of_project(parsed.into())
+});
+
 pub fn session() -> Session {
-    Session::new(SessionId::parse("s").unwrap(), 1)
+    Session::new(SessionId::parse("s").unwrap(), Kind::Runtime, Budget::default(), 1)
+}
+
+pub fn project_session(budget: Budget) -> Session {
+    Session::new(SessionId::parse("s").unwrap(), Kind::Project, budget, 1)
 }
 
 /// What a crash leaves: the snapshot, read back.

@@ -4,11 +4,24 @@
 //! one line are separated by ` && `), `model: text | call …`, `model fails: CODE`, `result: text`, `approve`,
 //! `approve remember`, `edit: {json}`, `reject: reason`, `cancel`, `cancel drop`, `reset`, `wait: seconds`,
 //! `crash: seconds`, `single` (first line: single-agent mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`.
+//!
+//! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan: a=coder b=writer<a,c`
+//! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
+//! `edit a: …`, `reject a: …`, `granted a`, `claim A a`, `result A a: …`, `answer a: text` (without one: the thread that
+//! waits for it; `claim` and `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`,
+//! `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
+//! `close: agent`, `open: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `call: tokens=10`.
 
+mod project;
+mod shown;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use codelab_engine::{Answer, Decision, Effect, Input, Mode, MultipleToolCalls, Phase, Purpose, Session, UserMessage};
-use codelab_protocol::{CallId, CallerContext, ChunkBody, ErrorCode, ModelFailure, ModelOutput, RawToolCall, Role};
+use codelab_engine::{
+    Answer, Decision, Effect, Input, KnownCall, Lane, Mode, MultipleToolCalls, Phase, Session, UserMessage,
+};
+use codelab_protocol::{CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage};
 use serde_json::Value;
 
 use super::kit::{Stage, restored, session};
@@ -27,12 +40,23 @@ struct Play {
     stage: Stage,
     session: Session,
     last_call: Option<CallId>,
+    /// What the store would know of the calls of a project.
+    calls: BTreeMap<CallId, KnownCall>,
+    plan: Option<Plan>,
+    used: Option<Usage>,
     transcript: String,
 }
 
 fn play(script: &str) -> String {
-    let mut play =
-        Play { stage: Stage::new(Mode::Multi), session: session(), last_call: None, transcript: String::new() };
+    let mut play = Play {
+        stage: Stage::new(Mode::Multi),
+        session: session(),
+        last_call: None,
+        calls: BTreeMap::new(),
+        plan: None,
+        used: None,
+        transcript: String::new(),
+    };
     for line in script.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         writeln!(play.transcript, "{line}").unwrap();
         play.line(line);
@@ -42,7 +66,7 @@ fn play(script: &str) -> String {
 
 impl Play {
     fn line(&mut self, line: &str) {
-        let (head, rest) = line.split_once(": ").unwrap_or((line, ""));
+        let (head, rest) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
         match head {
             "single" => self.stage = Stage::new(Mode::Single),
             "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
@@ -55,9 +79,11 @@ impl Play {
                 let seconds: i64 = rest.parse().unwrap();
                 self.stage.now = self.stage.now.plus_millis(seconds * 1000);
                 self.session = restored(&self.session);
+                self.stage.space.lose_places();
                 let epoch = self.session.epoch() + 1;
                 self.apply(Input::Recovered { down_ms: seconds * 1000, epoch });
             }
+            _ if self.prepare(head, rest) => {}
             _ => {
                 let input = self.input(head, rest);
                 self.apply(input);
@@ -80,44 +106,74 @@ impl Play {
     }
 
     fn input(&mut self, head: &str, rest: &str) -> Input {
-        match head {
-            "user" => user(rest, None),
-            _ if head.starts_with("user @") => user(rest, head.strip_prefix("user @")),
-            "switch" => Input::SwitchAgent { agent: rest.parse().unwrap() },
-            "model" => self.model(Ok(output(rest))),
-            "model fails" => {
+        let words: Vec<&str> = head.split(' ').collect();
+        match words.as_slice() {
+            ["user"] => user(rest, None),
+            ["user", agent] => user(rest, agent.strip_prefix('@')),
+            ["switch"] => Input::SwitchAgent { agent: rest.parse().unwrap() },
+            ["model", task @ .., "fails"] => {
                 let code = ErrorCode::ALL.iter().copied().find(|code| code.as_str() == rest).unwrap();
-                self.model(Err(ModelFailure { code, message: "no answer".to_owned(), details: Default::default() }))
+                let failure = ModelFailure { code, message: "no answer".to_owned(), details: Default::default() };
+                self.model(task.first(), Err(failure))
             }
-            "result" => {
-                let result = serde_json::from_str(rest).unwrap_or_else(|_| Value::from(rest));
-                Input::ToolResult { call_id: self.call(), result, known: None }
+            ["model", task @ ..] => self.model(task.first(), Ok(output(rest))),
+            ["result"] => {
+                let result = json_or_text(rest);
+                Input::ToolResult { call_id: self.call(None), result, client: None, known: None }
             }
-            "approve" => self.decide(Decision::Approve { remember: false }),
-            "approve remember" => self.decide(Decision::Approve { remember: true }),
-            "edit" => self.decide(Decision::Edit { arguments: serde_json::from_str(rest).unwrap() }),
-            "reject" => self.decide(Decision::Reject { feedback: (!rest.is_empty()).then(|| rest.to_owned()) }),
-            "cancel" => Input::Cancel { drop_queue: false },
-            "cancel drop" => Input::Cancel { drop_queue: true },
-            "reset" => Input::Reset,
-            other => panic!("no such line: {other}"),
+            ["approve", "remember"] => self.decide(None, Decision::Approve { remember: true }),
+            ["approve", task @ ..] => self.decide(task.first(), Decision::Approve { remember: false }),
+            ["edit", task @ ..] => {
+                self.decide(task.first(), Decision::Edit { arguments: serde_json::from_str(rest).unwrap() })
+            }
+            ["reject", task @ ..] => {
+                let feedback = (!rest.is_empty()).then(|| rest.to_owned());
+                self.decide(task.first(), Decision::Reject { feedback })
+            }
+            ["cancel"] => Input::Cancel { drop_queue: false },
+            ["cancel", "drop"] => Input::Cancel { drop_queue: true },
+            ["reset"] => Input::Reset,
+            words => self.project_input(words, rest),
         }
     }
 
-    fn model(&self, outcome: Result<ModelOutput, ModelFailure>) -> Input {
-        let call = self.session.turn().and_then(|turn| turn.model_call()).expect("no model call is under way");
-        Input::ModelFinished { call, outcome }
+    fn model(&self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
+        let calls = self.session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        let lane = task.map(|task| self.lane(task));
+        let call = calls.iter().map(|(call, _)| *call).find(|call| lane.is_none_or(|lane| call.lane == lane));
+        let outcome = outcome.map(|output| ModelOutput { usage: self.used, ..output });
+        let call = call.unwrap_or_else(|| panic!("no model call is under way after\n{}", self.transcript));
+        Input::ModelFinished { call, outcome, recalled: Vec::new() }
     }
 
-    fn decide(&self, decision: Decision) -> Input {
-        Input::Decision { call_id: self.call(), decision, digest: None, decided_by: "user 1".to_owned(), known: None }
+    fn decide(&self, task: Option<&&str>, decision: Decision) -> Input {
+        let asked = match task {
+            None => self.session.pending_approvals().next().map(|approval| approval.call_id.clone()),
+            Some(_) => None,
+        };
+        let call_id = asked.unwrap_or_else(|| self.call(task));
+        Input::Decision { call_id, decision, digest: None, decided_by: "user 1".to_owned(), known: None }
     }
 
-    fn call(&self) -> CallId {
-        match self.session.turn().map(|turn| &turn.phase) {
-            Some(Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. }) => call.call_id.clone(),
-            _ => self.last_call.clone().unwrap_or_else(|| CallId::parse("call-unknown").unwrap()),
-        }
+    /// The call that a thread has open, else the last one that there was.
+    fn call(&self, task: Option<&&str>) -> CallId {
+        let lane = task.map(|task| self.lane(task));
+        let mut threads = self.session.turn().into_iter().flat_map(|turn| turn.threads());
+        let open = |phase: &Phase| match phase {
+            Phase::AwaitingAnswer { call_id, .. } if lane.is_some() => Some(call_id.clone()),
+            Phase::AwaitingBudget { approval, .. } if lane.is_some() => Some(approval.call_id.clone()),
+            Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. } => Some(call.call_id.clone()),
+            _ => None,
+        };
+        threads
+            .find_map(|thread| lane.is_none_or(|lane| thread.lane() == lane).then(|| open(&thread.phase)).flatten())
+            .or_else(|| self.last_call.clone())
+            .unwrap_or_else(|| CallId::parse("call-unknown").unwrap())
+    }
+
+    fn lane(&self, task: &str) -> Lane {
+        let tasks = &self.plan.as_ref().expect("no plan").tasks;
+        Lane::of_task(tasks.iter().position(|known| known.id.as_str() == task).expect("no such task"))
     }
 
     fn apply(&mut self, input: Input) {
@@ -126,8 +182,11 @@ impl Play {
                 for effect in &applied.effects {
                     self.show(effect);
                 }
-                if let Answer::Now(status) = applied.answer {
-                    writeln!(self.transcript, "    = {}", status.as_str()).unwrap();
+                match applied.answer {
+                    Answer::Now(status) => writeln!(self.transcript, "    = {}", status.as_str()).unwrap(),
+                    Answer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
+                    Answer::Repeat(_) => writeln!(self.transcript, "    the same again").unwrap(),
+                    Answer::Nothing | Answer::Span(_) => {}
                 }
             }
             Err(refusal) => writeln!(self.transcript, "    refused {}: {refusal}", refusal.code.as_str()).unwrap(),
@@ -135,44 +194,18 @@ impl Play {
     }
 
     fn show(&mut self, effect: &Effect) {
-        if let Effect::CallOpened { call_id, .. } = effect {
-            self.last_call = Some(call_id.clone());
+        match effect {
+            Effect::CallOpened { call_id, .. } => self.last_call = Some(call_id.clone()),
+            Effect::CallClosed { call_id, status, result_digest, span } => {
+                let known = KnownCall { status: *status, result_digest: result_digest.clone(), span: *span };
+                self.calls.insert(call_id.clone(), known);
+            }
+            Effect::PlanSaved { plan, .. } => self.plan = Some(Plan::clone(plan)),
+            _ => {}
         }
-        let line = match effect {
-            Effect::Event(event) => {
-                let settled = event.settled.map(|status| format!(" = {}", status.as_str())).unwrap_or_default();
-                format!("{} {}{settled}", event.seq, shown(&event.body))
-            }
-            Effect::Message(record) => {
-                let calls: Vec<String> =
-                    record.message.tool_calls.iter().map(|call| format!(" +{}", call.name)).collect();
-                let role = match record.message.role {
-                    Role::Assistant => record.message.name.clone().unwrap(),
-                    role => role.as_str().to_owned(),
-                };
-                format!("history {role}: {}{}", record.message.content, calls.concat())
-            }
-            Effect::ApprovalOpened(approval) => format!("approval opened: {} ({})", approval.tool, approval.reason),
-            Effect::ApprovalClosed { status, .. } => format!("approval closed: {status:?}"),
-            Effect::ApprovalMoved { expires_at, .. } => format!("approval now expires at {expires_at}"),
-            Effect::CallClosed { status, .. } => format!("call closed: {status:?}"),
-            Effect::Audit(row) => {
-                let modified = row.modified.as_ref().map(|args| format!(" → {}", Value::from(args.clone())));
-                let original = Value::from(row.original.clone());
-                let modified = modified.unwrap_or_default();
-                format!("audit {} by {}: {original}{modified}", row.decision.as_str(), row.decided_by)
-            }
-            Effect::Title(title) => format!("title {title}"),
-            Effect::CallModel(call) => match &call.purpose {
-                Purpose::Classify { .. } => format!("classify, attempt {}", call.id.attempt),
-                Purpose::Step { .. } => {
-                    format!("call model for {}, step {}, attempt {}", call.agent, call.id.step, call.id.attempt)
-                }
-            },
-            Effect::AbortModel => "abort the model call".to_owned(),
-            Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputTaken { .. } => return,
-        };
-        writeln!(self.transcript, "    {line}").unwrap();
+        if let Some(line) = shown::effect(effect) {
+            writeln!(self.transcript, "    {line}").unwrap();
+        }
     }
 }
 
@@ -198,24 +231,6 @@ fn output(line: &str) -> ModelOutput {
     ModelOutput { text: text.to_owned(), tool_calls: tool_calls.collect(), ..ModelOutput::default() }
 }
 
-fn shown(body: &ChunkBody) -> String {
-    match body {
-        ChunkBody::AssistantMessage(message) => format!("{} says: {}", message.agent, message.content),
-        ChunkBody::AssistantDelta(_) | ChunkBody::Gap(_) => "never an event of the engine".to_owned(),
-        ChunkBody::ToolCall(call) => {
-            let state = match (call.requires_approval, call.approved) {
-                (true, _) => " needs approval",
-                (false, true) => " approved",
-                (false, false) => "",
-            };
-            format!("tool_call {} {}{state}", call.tool_call.name, Value::from(call.tool_call.arguments.clone()))
-        }
-        ChunkBody::ToolResult(result) => format!("tool_result {}: {}", result.tool_name, result.result),
-        ChunkBody::SwitchAgent(switch) => {
-            format!("switch {} → {} ({})", switch.from_agent, switch.to_agent, switch.reason)
-        }
-        ChunkBody::Question(question) => format!("question: {} {:?}", question.question, question.options),
-        ChunkBody::Error(error) => format!("error {}: {}", error.error_code.as_str(), error.message),
-        ChunkBody::Completion(completion) => format!("completion by {}: {}", completion.agent, completion.message),
-    }
+fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }

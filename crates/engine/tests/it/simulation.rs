@@ -4,6 +4,7 @@
 //! `CODELAB_SEED=n` replays one seed, `CODELAB_SEEDS=n` sets how many run.
 
 mod checks;
+mod project;
 mod rng;
 
 use codelab_engine::{
@@ -23,6 +24,10 @@ const MAX_DRAIN: usize = 2_000;
 
 #[test]
 fn a_session_keeps_its_promises_in_every_life() {
+    lives(live);
+}
+
+fn lives(live: fn(u64)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("CODELAB_SEED") {
         return live(seed);
@@ -31,13 +36,13 @@ fn a_session_keeps_its_promises_in_every_life() {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     std::thread::scope(|scope| {
         for first in 0..threads {
-            let lives = move || (first..seeds).step_by(threads as usize).for_each(replayable);
+            let lives = move || (first..seeds).step_by(threads as usize).for_each(|seed| replayable(live, seed));
             scope.spawn(lives);
         }
     });
 }
 
-fn replayable(seed: u64) {
+fn replayable(live: fn(u64), seed: u64) {
     if let Err(panic) = std::panic::catch_unwind(|| live(seed)) {
         eprintln!("replay with CODELAB_SEED={seed}");
         std::panic::resume_unwind(panic);
@@ -125,7 +130,7 @@ impl Life {
             10 => {
                 let stale = self.rng.pick(&self.past_models).copied();
                 match stale {
-                    Some(call) => Input::ModelFinished { call, outcome: self.model_outcome() },
+                    Some(call) => Input::ModelFinished { call, outcome: self.model_outcome(), recalled: Vec::new() },
                     None => self.user_message(),
                 }
             }
@@ -144,12 +149,13 @@ impl Life {
     /// What moves the current turn on.
     fn helpful_input(&mut self) -> Input {
         let Some(turn) = self.session.turn() else { return self.user_message() };
-        if let Some(call) = turn.model_call() {
-            return Input::ModelFinished { call, outcome: self.model_outcome() };
+        if let Some(&(call, _)) = turn.model_calls().first() {
+            return Input::ModelFinished { call, outcome: self.model_outcome(), recalled: Vec::new() };
         }
-        match turn.phase.clone() {
-            Phase::AwaitingResult { call, .. } => self.result(call.call_id),
-            Phase::AwaitingApproval { call, .. } => self.decision(call.call_id),
+        let phase = turn.threads().next().map(|thread| thread.phase.clone());
+        match phase {
+            Some(Phase::AwaitingResult { call, .. }) => self.result(call.call_id),
+            Some(Phase::AwaitingApproval { call, .. }) => self.decision(call.call_id),
             _ => self.plain_message(),
         }
     }
@@ -208,7 +214,7 @@ impl Life {
     fn result(&mut self, call_id: CallId) -> Input {
         let result = json!({ "success": true, "n": self.rng.below(2) });
         let known = self.record.known_call(&call_id);
-        Input::ToolResult { call_id, result, known }
+        Input::ToolResult { call_id, result, client: None, known }
     }
 
     fn decision_for_any_call(&mut self) -> Input {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, Effect, EventRecord, Input, KnownApproval, KnownCall, Limits, MessageRecord,
+    ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownApproval, KnownCall, Limits, MessageRecord,
     ModelCallId, Purpose, Session, Span,
 };
 use codelab_protocol::{CallId, ChunkBody, Digest, Role, TurnId, TurnStatus};
@@ -45,6 +45,9 @@ impl Record {
         {
             self.model = None;
         }
+        // What the session does not expect any more is stopped.
+        let wanted = session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        self.model = self.model.filter(|call| wanted.iter().any(|(wanted, _)| wanted == call));
         for effect in effects {
             match effect {
                 Effect::Event(event) => self.event(event),
@@ -87,8 +90,10 @@ impl Record {
                         assert!(steps.len() <= limits.steps as usize, "too many steps");
                     }
                 }
-                Effect::AbortModel => self.model = None,
                 Effect::ApprovalMoved { .. } | Effect::Switched(_) | Effect::InputTaken { .. } | Effect::Title(_) => {}
+                Effect::PlanSaved { .. } | Effect::Spent(_) | Effect::ProjectBudget(_) | Effect::Remember(_) => {
+                    panic!("an effect of projects")
+                }
             }
         }
         self.after(input, session, limits);
@@ -98,11 +103,12 @@ impl Record {
         assert_eq!(session.last_seq(), self.last_seq);
         assert_eq!(session.message_count(), self.messages);
         assert!(session.queued() <= limits.queue_length, "the queue is longer than its limit");
-        assert_eq!(session.turn().and_then(|turn| turn.model_call()), self.model, "after {input:?}");
+        let expected = session.turn().and_then(|turn| turn.model_calls().first().map(|(call, _)| *call));
+        assert_eq!(expected, self.model, "after {input:?}");
         assert_eq!(session.is_running(), self.model.is_some());
         let pending: Vec<&CallId> =
             self.approvals.iter().filter(|(_, asked)| asked.status.is_none()).map(|(id, _)| id).collect();
-        let shown: Vec<&CallId> = session.pending_approval().iter().map(|approval| &approval.call_id).collect();
+        let shown: Vec<&CallId> = session.pending_approvals().map(|approval| &approval.call_id).collect();
         assert_eq!(pending, shown, "the pending approvals differ");
     }
 
@@ -110,7 +116,7 @@ impl Record {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");
         assert!(!self.ended.contains_key(&event.turn), "turn {} goes on after its end", event.turn);
-        if let ChunkBody::ToolCall(shown) = &event.body
+        if let EventBody::Chunk(ChunkBody::ToolCall(shown)) = &event.body
             && !shown.requires_approval
         {
             self.dispatched(&shown.tool_call.call_id, &shown.tool_call.arguments);

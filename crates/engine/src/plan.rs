@@ -1,0 +1,315 @@
+//! Plans: a graph of tasks, each for one agent, and a workflow that executes one.
+//!
+//! Here is what a workflow is; what happens to it is in `planning`, `running`, `ending` and `retry`.
+
+mod ending;
+mod fallback;
+mod graph;
+mod planning;
+mod retry;
+mod running;
+mod workflow;
+
+use codelab_protocol::{
+    AgentName, CallId, ErrorData, MessageId, Origin, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
+    Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
+};
+use serde::{Deserialize, Serialize};
+
+pub use graph::parse_plan;
+
+use crate::turn::{Phase, Thread, cut};
+use crate::{Approval, BudgetScope, Lane, ModelCallId, Spending};
+
+/// Bytes of a task's description that stand above its result.
+const MAX_PART_DESCRIPTION_BYTES: usize = 200;
+
+/// A plan on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Workflow {
+    pub(crate) plan_id: PlanId,
+    pub(crate) workflow_id: WorkflowId,
+    pub(crate) phase: WorkflowPhase,
+    pub(crate) fallback: bool,
+    pub(crate) requires_approval: bool,
+    pub(crate) tasks: Vec<TaskState>,
+    pub(crate) usage: Option<Usage>,
+    /// What its own model call under way may cost.
+    pub(crate) reserved: Option<Spending>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub(crate) enum WorkflowPhase {
+    /// A person decides whether anything more may be spent before there is a plan.
+    AwaitingBudget {
+        approval: Box<Approval>,
+        scope: BudgetScope,
+    },
+    /// The model writes the plan, or mends one that cannot be used.
+    Planning {
+        attempt: u32,
+        repair: Option<Repair>,
+    },
+    /// A person decides about the plan.
+    AwaitingApproval {
+        approval: Box<Approval>,
+    },
+    Running,
+    /// The model joins the tasks' results to one answer.
+    Joining {
+        message_id: MessageId,
+        attempt: u32,
+    },
+}
+
+/// What was wrong with the first plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    pub answer: String,
+    pub error: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TaskState {
+    pub id: TaskId,
+    pub agent: AgentName,
+    pub description: String,
+    pub depends_on: Vec<TaskId>,
+    pub estimated_tokens: u64,
+    pub estimated_cost_usd: Option<f64>,
+    pub state: TaskProgress,
+    pub usage: Option<Usage>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TaskProgress {
+    Pending,
+    /// Absent only within a step that holds it.
+    Open(Option<Box<Thread>>),
+    Completed {
+        result: String,
+    },
+    Failed {
+        error: ErrorData,
+    },
+    Skipped {
+        because_of: TaskId,
+    },
+    Cancelled,
+}
+
+impl Workflow {
+    pub fn plan_id(&self) -> &PlanId {
+        &self.plan_id
+    }
+
+    pub fn workflow_id(&self) -> &WorkflowId {
+        &self.workflow_id
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.tasks.iter().filter_map(|task| match &task.state {
+            TaskProgress::Open(thread) => thread.as_deref(),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.tasks.iter_mut().filter_map(|task| match &mut task.state {
+            TaskProgress::Open(thread) => thread.as_deref_mut(),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn take_thread(&mut self, task: usize) -> Option<Thread> {
+        match &mut self.tasks.get_mut(task)?.state {
+            TaskProgress::Open(thread) => thread.take().map(|thread| *thread),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
+        (0..self.tasks.len()).filter_map(|task| self.take_thread(task)).collect()
+    }
+
+    pub(crate) fn put_thread(&mut self, task: usize, thread: Thread) {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.state = TaskProgress::Open(Some(Box::new(thread)));
+        }
+    }
+
+    pub(crate) fn origin(&self, task: usize) -> Option<Origin> {
+        let task = self.tasks.get(task)?;
+        Some(Origin { plan_id: Some(self.plan_id.clone()), task_id: Some(task.id.clone()) })
+    }
+
+    pub(crate) fn description(&self, task: usize) -> Option<&str> {
+        self.tasks.get(task).map(|task| task.description.as_str())
+    }
+
+    /// The workflow's own model call that must be under way.
+    pub(crate) fn model_call(&self, turn: TurnId) -> Option<ModelCallId> {
+        let (step, attempt) = match &self.phase {
+            WorkflowPhase::Planning { attempt, repair: None } => (1, *attempt),
+            WorkflowPhase::Planning { attempt, repair: Some(_) } => (2, *attempt),
+            WorkflowPhase::Joining { attempt, .. } => (3, *attempt),
+            _ => return None,
+        };
+        Some(ModelCallId { turn, lane: Lane::OWN, step, attempt })
+    }
+
+    pub(crate) fn awaited(&self) -> Option<&MessageId> {
+        match &self.phase {
+            WorkflowPhase::Joining { message_id, .. } => Some(message_id),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn approval(&self) -> Option<&Approval> {
+        match &self.phase {
+            WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
+                Some(approval)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.approval().and_then(|approval| approval.expires_at)
+    }
+
+    pub(crate) fn suspended(&self) -> Option<TurnStatus> {
+        match &self.phase {
+            WorkflowPhase::AwaitingApproval { .. } | WorkflowPhase::AwaitingBudget { .. } => {
+                Some(TurnStatus::AwaitingApproval)
+            }
+            WorkflowPhase::Planning { .. } | WorkflowPhase::Joining { .. } => None,
+            WorkflowPhase::Running => {
+                let standing: Option<Vec<TurnStatus>> = self.threads().map(|thread| thread.phase.suspended()).collect();
+                let standing = standing?;
+                let order = [TurnStatus::AwaitingApproval, TurnStatus::AwaitingAnswer, TurnStatus::AwaitingToolResult];
+                order.into_iter().find(|status| standing.contains(status))
+            }
+        }
+    }
+
+    /// The tasks that may start: everything they depend on is done.
+    pub(crate) fn ready(&self) -> Vec<usize> {
+        let done = |id: &TaskId| {
+            self.tasks.iter().any(|task| task.id == *id && matches!(task.state, TaskProgress::Completed { .. }))
+        };
+        let is_ready =
+            |task: &TaskState| matches!(task.state, TaskProgress::Pending) && task.depends_on.iter().all(done);
+        self.tasks.iter().enumerate().filter(|(_, task)| is_ready(task)).map(|(index, _)| index).collect()
+    }
+
+    /// Marks every task that can no longer run because this one failed; gives their places.
+    pub(crate) fn skip_dependents(&mut self, failed: &TaskId) -> Vec<usize> {
+        let mut skipped = Vec::new();
+        let mut lost = vec![failed.clone()];
+        while let Some(id) = lost.pop() {
+            for (index, task) in self.tasks.iter_mut().enumerate() {
+                if matches!(task.state, TaskProgress::Pending) && task.depends_on.contains(&id) {
+                    task.state = TaskProgress::Skipped { because_of: failed.clone() };
+                    lost.push(task.id.clone());
+                    skipped.push(index);
+                }
+            }
+        }
+        skipped.sort_unstable();
+        skipped
+    }
+
+    pub(crate) fn has_open_tasks(&self) -> bool {
+        self.tasks.iter().any(|task| matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)))
+    }
+
+    pub(crate) fn completed(&self) -> impl Iterator<Item = (&TaskState, &str)> {
+        self.tasks.iter().filter_map(|task| match &task.state {
+            TaskProgress::Completed { result } => Some((task, result.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The workflow as people see it.
+    pub fn plan(&self, ended: Option<PlanStatus>) -> Plan {
+        let status = ended.unwrap_or(match self.phase {
+            WorkflowPhase::AwaitingApproval { .. } => PlanStatus::AwaitingApproval,
+            _ => PlanStatus::Running,
+        });
+        Plan {
+            plan_id: self.plan_id.clone(),
+            workflow_id: self.workflow_id.clone(),
+            status,
+            fallback: self.fallback,
+            estimated_cost_usd: self.estimated_cost_usd(),
+            cost_known: self.tasks.iter().all(|task| task.estimated_cost_usd.is_some()),
+            requires_approval: self.requires_approval,
+            tasks: self.tasks.iter().map(TaskState::shown).collect(),
+        }
+    }
+
+    pub(crate) fn estimated_cost_usd(&self) -> f64 {
+        self.tasks.iter().filter_map(|task| task.estimated_cost_usd).fold(0.0, |sum, usd| sum + usd)
+    }
+
+    pub(crate) fn call_id(&self) -> Option<CallId> {
+        CallId::parse(self.plan_id.as_str()).ok()
+    }
+}
+
+impl TaskState {
+    fn status(&self) -> TaskStatus {
+        match &self.state {
+            TaskProgress::Pending => TaskStatus::Pending,
+            TaskProgress::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
+                Some(Phase::Queued) => TaskStatus::Queued,
+                Some(phase) if phase.suspended().is_some() => TaskStatus::Waiting,
+                _ => TaskStatus::Running,
+            },
+            TaskProgress::Completed { .. } => TaskStatus::Completed,
+            TaskProgress::Failed { .. } => TaskStatus::Failed,
+            TaskProgress::Skipped { .. } => TaskStatus::Skipped,
+            TaskProgress::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+
+    fn shown(&self) -> Task {
+        Task {
+            id: self.id.clone(),
+            agent: self.agent.clone(),
+            description: self.description.clone(),
+            depends_on: self.depends_on.clone(),
+            status: self.status(),
+            estimated_tokens: self.estimated_tokens,
+            estimated_cost_usd: self.estimated_cost_usd,
+            result: match &self.state {
+                TaskProgress::Completed { result } => Some(result.clone()),
+                _ => None,
+            },
+            error: match &self.state {
+                TaskProgress::Failed { error } => Some(error.clone()),
+                _ => None,
+            },
+            usage: self.usage,
+        }
+    }
+
+    pub(crate) fn planned(&self) -> PlannedTask {
+        PlannedTask {
+            id: self.id.clone(),
+            agent: self.agent.as_str().to_owned(),
+            description: self.description.clone(),
+            depends_on: self.depends_on.clone(),
+            estimated_tokens: self.estimated_tokens,
+        }
+    }
+
+    /// A task and its result, for those who go on from it.
+    pub(crate) fn part(&self, result: &str) -> String {
+        let asked = cut(self.description.trim(), MAX_PART_DESCRIPTION_BYTES);
+        format!("[{} by {}] {asked}\n{result}", self.id, self.agent)
+    }
+}

@@ -1,0 +1,171 @@
+//! How a workflow ends: its results joined to one answer, cancelled, or lost with the server.
+
+use codelab_protocol::{
+    ChatEventBody, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, TurnStatus, WorkflowCompleted,
+    WorkflowStatus,
+};
+
+use super::{TaskProgress, Workflow, WorkflowPhase};
+use crate::session::Step;
+use crate::world::MAX_ATTEMPTS;
+use crate::{ApprovalKind, Lane, Spending, orchestrator};
+
+impl Step<'_, '_> {
+    /// Every task has ended: one answer is made of what they gave.
+    pub(super) fn tasks_ended(&mut self) {
+        let Some((_, workflow)) = self.workflow() else { return };
+        let done: Vec<&str> = workflow.completed().map(|(_, result)| result).collect();
+        let only = match done.as_slice() {
+            [] => Some(String::new()),
+            [result] => Some((*result).to_owned()),
+            _ => None,
+        };
+        let message_id = self.world.ids.message_id();
+        match only {
+            Some(text) => self.finish_workflow(message_id, text),
+            // Joining is not worth a question to a person.
+            None if self.reserve_own_call().is_some() => self.finish_concatenated(message_id),
+            None => {
+                self.set_phase(WorkflowPhase::Joining { message_id, attempt: 0 });
+                self.call_planner();
+            }
+        }
+    }
+
+    pub(super) fn joined(&mut self, message_id: MessageId, outcome: Result<ModelOutput, ModelFailure>) {
+        match outcome.map(|output| output.text) {
+            Ok(text) if !text.trim().is_empty() => self.finish_workflow(message_id, text),
+            _ => self.finish_concatenated(message_id),
+        }
+    }
+
+    fn finish_concatenated(&mut self, message_id: MessageId) {
+        let Some((_, workflow)) = self.workflow() else { return };
+        let parts: Vec<String> = workflow.completed().map(|(task, result)| task.part(result)).collect();
+        self.finish_workflow(message_id, parts.join("\n\n"));
+    }
+
+    pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let done = workflow.completed().count();
+        let (status, plan_status) = match (done, done == workflow.tasks.len()) {
+            (0, _) => (WorkflowStatus::Failed, PlanStatus::Failed),
+            (_, true) => (WorkflowStatus::Completed, PlanStatus::Completed),
+            (_, false) => (WorkflowStatus::Partial, PlanStatus::Partial),
+        };
+        // A plan of one task speaks with that task's voice, also when it failed.
+        let author = match workflow.tasks.as_slice() {
+            [only] => only.agent.clone(),
+            _ => orchestrator(),
+        };
+        let response = match missing(workflow) {
+            None => text,
+            Some(missing) if text.is_empty() => missing,
+            Some(missing) => format!("{text}\n\n{missing}"),
+        };
+        let usage = workflow.total_usage();
+        let (plan_id, workflow_id) = (workflow.plan_id.clone(), workflow.workflow_id.clone());
+        let message = Message {
+            message_id: message_id.clone(),
+            agent_id: Some(author.clone()),
+            name: Some(author.into()),
+            usage,
+            error: status == WorkflowStatus::Failed,
+            ..self.new_message(Role::Assistant, response.clone())
+        };
+        self.show_message(turn, &message, None, Vec::new());
+        self.message(turn, None, message);
+        self.save_plan(Some(plan_status));
+        let message_id = Some(message_id);
+        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id, usage };
+        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+        self.end_turn(if status == WorkflowStatus::Failed { TurnStatus::Failed } else { TurnStatus::Completed });
+    }
+
+    /// Stops every task; what has ended keeps its result.
+    pub(crate) fn cancel_workflow(&mut self) {
+        for thread in self.take_all_threads() {
+            let (index, usage) = (thread.lane().task(), thread.usage());
+            self.cancel_thread(thread);
+            let task = index.and_then(|index| self.workflow_mut()?.tasks.get_mut(index));
+            if let Some(task) = task {
+                task.usage = usage;
+            }
+        }
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let approval = workflow.approval().cloned();
+        if let Some(approval) = approval {
+            self.withdraw_approval(&approval);
+            if approval.kind == ApprovalKind::Plan {
+                self.plan_resolved("cancelled", "cancel".to_owned(), None, Vec::new());
+            }
+        }
+        let Some(workflow) = self.workflow_mut() else { return };
+        workflow.phase = WorkflowPhase::Running;
+        for task in &mut workflow.tasks {
+            if matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)) {
+                task.state = TaskProgress::Cancelled;
+            }
+        }
+        let (plan_id, workflow_id) = (workflow.plan_id.clone(), workflow.workflow_id.clone());
+        let usage = workflow.total_usage();
+        if workflow.reserved.take().is_some() {
+            self.world.space.spend(Lane::OWN, Spending::default());
+        }
+        self.save_plan(Some(PlanStatus::Cancelled));
+        let (status, response) = (WorkflowStatus::Cancelled, String::new());
+        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id: None, usage };
+        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+    }
+
+    pub(crate) fn workflow_recovered(&mut self, down_ms: i64) {
+        let Some(workflow) = self.workflow_mut() else { return };
+        workflow.reserved = None;
+        let mut phase = workflow.phase.clone();
+        match &mut phase {
+            WorkflowPhase::Planning { attempt, .. } | WorkflowPhase::Joining { attempt, .. } => {
+                *attempt += 1;
+                let given_up = *attempt > MAX_ATTEMPTS;
+                self.set_phase(phase.clone());
+                match (given_up, phase) {
+                    (false, _) => {
+                        // It was allowed before; whether there is room now is a question for the next one.
+                        self.reserve_own_call();
+                        self.call_planner();
+                    }
+                    (true, WorkflowPhase::Joining { message_id, .. }) => self.finish_concatenated(message_id),
+                    (true, _) => self.fall_back(),
+                }
+            }
+            WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
+                self.move_approval(approval, down_ms);
+                self.set_phase(phase);
+            }
+            WorkflowPhase::Running => {}
+        }
+    }
+}
+
+impl Workflow {
+    fn total_usage(&self) -> Option<codelab_protocol::Usage> {
+        self.tasks.iter().filter_map(|task| task.usage).chain(self.usage).reduce(|sum, usage| sum.plus(usage))
+    }
+}
+
+/// What the answer does not cover, and why.
+fn missing(workflow: &Workflow) -> Option<String> {
+    let lines: Vec<String> = workflow
+        .tasks
+        .iter()
+        .filter_map(|task| {
+            let why = match &task.state {
+                TaskProgress::Failed { error } => format!("failed: {}", error.message),
+                TaskProgress::Skipped { because_of } => format!("skipped, because {because_of} failed"),
+                TaskProgress::Cancelled => "cancelled".to_owned(),
+                _ => return None,
+            };
+            Some(format!("- {} ({}): {why}", task.id, task.agent))
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Not done:\n{}", lines.join("\n")))
+}

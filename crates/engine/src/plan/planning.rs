@@ -1,0 +1,272 @@
+//! How a plan comes about: written by the model, mended once, or one task by keywords; then decided by a person.
+
+use codelab_protocol::{
+    ChatEventBody, ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, TurnId, WorkflowId,
+    arguments_digest,
+};
+use serde_json::{Map, Value};
+
+use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
+use crate::session::Step;
+use crate::turn::{cut, error_data};
+use crate::world::MAX_RESULT_BYTES;
+use crate::{
+    AgentSpending, Approval, ApprovalKind, ApprovalStatus, BudgetReached, BudgetScope, Decision, Effect, Lane,
+    ModelCall, Purpose, Refusal, orchestrator,
+};
+
+impl Step<'_, '_> {
+    pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
+        let workflow = Workflow {
+            plan_id: self.world.ids.plan_id(),
+            workflow_id,
+            phase: WorkflowPhase::Planning { attempt: 0, repair: None },
+            fallback: false,
+            requires_approval: false,
+            tasks: Vec::new(),
+            usage: None,
+            reserved: None,
+        };
+        self.set_workflow(workflow);
+        match self.world.team.specialists().next() {
+            Some(_) => self.plan_within_budget(),
+            None => self.nobody_to_plan_for(),
+        }
+    }
+
+    fn plan_within_budget(&mut self) {
+        let Some((turn, _)) = self.workflow() else { return };
+        let Some((reached, scope)) = self.reserve_own_call() else { return self.call_planner() };
+        let approval = self.budget_approval(&reached, scope);
+        self.show_own_approval(turn, &approval);
+        self.set_phase(WorkflowPhase::AwaitingBudget { approval, scope });
+    }
+
+    /// Sets aside what the workflow's own next call may cost; says which limit that would pass.
+    pub(super) fn reserve_own_call(&mut self) -> Option<(BudgetReached, BudgetScope)> {
+        let estimate = self.world.space.estimate_call(&orchestrator());
+        let over = self.reserve(Lane::OWN, estimate);
+        if let Some(workflow) = self.workflow_mut() {
+            workflow.reserved = over.is_none().then_some(estimate);
+        }
+        over
+    }
+
+    fn nobody_to_plan_for(&mut self) {
+        let Some((turn, _)) = self.workflow() else { return };
+        let error = error_data(ErrorCode::AgentNotFound, "The project has no agents");
+        self.note_error(&error.message);
+        self.show_turn_error(turn, error.clone());
+        let message_id = self.world.ids.message_id();
+        self.finish_workflow(message_id, error.message);
+    }
+
+    pub(super) fn call_planner(&mut self) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let (Some(id), Some(asked)) = (workflow.model_call(turn), &self.session.turn) else { return };
+        let purpose = match &workflow.phase {
+            WorkflowPhase::Planning { repair, .. } => Purpose::Plan { repair: repair.clone() },
+            WorkflowPhase::Joining { message_id, .. } => {
+                let results = workflow.completed().map(|(task, result)| task.part(result)).collect();
+                Purpose::Join { message_id: message_id.clone(), request: asked.request.clone(), results }
+            }
+            _ => return,
+        };
+        self.effects.push(Effect::CallModel(ModelCall { id, agent: orchestrator(), purpose }));
+    }
+
+    /// The workflow's own model call ended: a plan, or the joined answer.
+    pub(crate) fn workflow_answered(&mut self, outcome: Result<ModelOutput, ModelFailure>) {
+        let Some((turn, workflow)) = self.workflow_mut_with_turn() else { return };
+        let phase = workflow.phase.clone();
+        let usage = outcome.as_ref().ok().and_then(|output| output.usage);
+        workflow.reserved = None;
+        if let Some(usage) = usage {
+            workflow.usage = Some(workflow.usage.map_or(usage, |before| before.plus(usage)));
+            self.spent(AgentSpending { agent: orchestrator(), turn, task: None, usage });
+        }
+        self.space_spends(Lane::OWN, usage);
+        match phase {
+            WorkflowPhase::Planning { repair, .. } => self.planned(repair.is_some(), outcome),
+            WorkflowPhase::Joining { message_id, .. } => self.joined(message_id, outcome),
+            _ => {}
+        }
+    }
+
+    fn planned(&mut self, was_repair: bool, outcome: Result<ModelOutput, ModelFailure>) {
+        // A planner that cannot be reached is not asked again: one agent takes the request.
+        let Ok(output) = outcome else { return self.fall_back() };
+        let tasks =
+            super::parse_plan(&output.text).and_then(|tasks| graph::checked(tasks, self.world.team, self.world.space));
+        match tasks {
+            Ok(tasks) => self.plan_ready(tasks, false),
+            Err(_) if was_repair => self.fall_back(),
+            // What is left is for the work itself.
+            Err(_) if self.reserve_own_call().is_some() => self.fall_back(),
+            Err(error) => {
+                let repair = Repair { answer: cut(&output.text, MAX_RESULT_BYTES).to_owned(), error };
+                self.set_phase(WorkflowPhase::Planning { attempt: 0, repair: Some(repair) });
+                self.call_planner();
+            }
+        }
+    }
+
+    /// One agent takes the request as it is.
+    pub(super) fn fall_back(&mut self) {
+        let Some(turn) = &self.session.turn else { return };
+        let request = turn.request.clone();
+        let agent = fallback::agent(self.world.team, &request);
+        match agent.and_then(|agent| graph::single(agent, request, self.world.space)) {
+            Some(task) => self.plan_ready(vec![task], true),
+            None => self.nobody_to_plan_for(),
+        }
+    }
+
+    fn plan_ready(&mut self, tasks: Vec<TaskState>, fallback: bool) {
+        let limits = self.world.limits;
+        let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
+        let Some(workflow) = self.workflow_mut() else { return };
+        workflow.fallback = fallback;
+        workflow.tasks = tasks;
+        let cost = workflow.estimated_cost_usd();
+        let reason = match (workflow.tasks.len() >= many, cost > dear) {
+            (true, _) => Some(format!("The plan has {} tasks", workflow.tasks.len())),
+            (false, true) => Some(format!("The plan may cost ${cost:.2}")),
+            (false, false) => None,
+        };
+        workflow.requires_approval = reason.is_some();
+        workflow.phase = WorkflowPhase::Running;
+        match reason {
+            Some(reason) => self.ask_for_plan(reason),
+            None => self.show_plan(),
+        }
+    }
+
+    pub(super) fn show_plan(&mut self) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let plan = workflow.plan(None);
+        self.event(turn, ChatEventBody::TaskPlanCreated(plan));
+    }
+
+    fn ask_for_plan(&mut self, reason: String) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let (plan_id, call_id) = (workflow.plan_id.clone(), workflow.call_id());
+        let arguments = plan_arguments(&workflow.tasks);
+        let Some(call_id) = call_id else { return };
+        let approval = self.open_approval(Approval {
+            call_id,
+            kind: ApprovalKind::Plan,
+            tool: "plan".to_owned(),
+            digest: arguments_digest("plan", &arguments),
+            arguments,
+            parts: Vec::new(),
+            reason,
+            remember: None,
+            created_at: self.world.now,
+            expires_at: None,
+            timeout_seconds: 0,
+        });
+        let request = PlanRequest { plan_id, approval: approval.info() };
+        self.set_phase(WorkflowPhase::AwaitingApproval { approval });
+        self.show_plan();
+        self.event(turn, ChatEventBody::PlanRequest(request));
+    }
+
+    /// A person's word about the plan. An edit that cannot be run leaves it pending.
+    pub(crate) fn decide_plan(&mut self, decision: Decision, decided_by: String) -> Result<(), Refusal> {
+        let Some((_, workflow)) = self.workflow() else { return Ok(()) };
+        let WorkflowPhase::AwaitingApproval { approval } = &workflow.phase else { return Ok(()) };
+        let approval = approval.clone();
+        match decision {
+            Decision::Approve { .. } => {
+                self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by.clone(), None);
+                self.plan_resolved("approve", decided_by, None, Vec::new());
+                self.set_phase(WorkflowPhase::Running);
+            }
+            Decision::Edit { arguments } => {
+                let tasks = self.edited_tasks(&arguments)?;
+                let planned: Vec<PlannedTask> = tasks.iter().map(TaskState::planned).collect();
+                let modified = Some(plan_arguments(&tasks));
+                if let Some(workflow) = self.workflow_mut() {
+                    workflow.tasks = tasks;
+                }
+                self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by.clone(), None);
+                self.plan_resolved("edit", decided_by, None, planned);
+                self.set_phase(WorkflowPhase::Running);
+            }
+            Decision::Reject { feedback } => {
+                self.close_approval(&approval, ApprovalStatus::Rejected, None, decided_by.clone(), feedback.clone());
+                self.plan_resolved("reject", decided_by, feedback, Vec::new());
+                self.set_phase(WorkflowPhase::Running);
+                self.end_workflow_early(error_data(ErrorCode::Cancelled, "The plan was rejected"));
+            }
+        }
+        Ok(())
+    }
+
+    fn edited_tasks(&self, arguments: &Map<String, Value>) -> Result<Vec<TaskState>, Refusal> {
+        let invalid = |why: String| Refusal::new(ErrorCode::InvalidPlan, format!("The plan cannot be run: {why}"));
+        let tasks = arguments.get("tasks").cloned().ok_or_else(|| invalid("tasks are missing".to_owned()))?;
+        let tasks: Vec<PlannedTask> = serde_json::from_value(tasks).map_err(|error| invalid(error.to_string()))?;
+        graph::checked(tasks, self.world.team, self.world.space).map_err(invalid)
+    }
+
+    pub(super) fn plan_resolved(
+        &mut self,
+        decision: &str,
+        decided_by: String,
+        reason: Option<String>,
+        tasks: Vec<PlannedTask>,
+    ) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let plan_id = workflow.plan_id.clone();
+        let resolved = PlanResolved { plan_id, decision: decision.to_owned(), decided_by, reason, tasks };
+        self.event(turn, ChatEventBody::PlanResolved(resolved));
+    }
+
+    /// Nobody decided in time: the workflow ends.
+    pub(crate) fn plan_expired(&mut self) {
+        let now = self.world.now;
+        let Some((_, workflow)) = self.workflow() else { return };
+        if workflow.deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        let Some(approval) = workflow.approval().cloned() else { return };
+        self.close_approval(&approval, ApprovalStatus::Expired, None, "timeout".to_owned(), None);
+        if approval.kind == ApprovalKind::Plan {
+            self.plan_resolved("expired", "timeout".to_owned(), None, Vec::new());
+        }
+        self.set_phase(WorkflowPhase::Running);
+        let message = format!("Nobody decided about the {} in time", approval.kind.as_str());
+        self.end_workflow_early(error_data(ErrorCode::HitlTimeout, &message));
+    }
+
+    /// The question that is open before there is a plan.
+    pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope)> {
+        match &self.workflow()?.1.phase {
+            WorkflowPhase::AwaitingBudget { approval, scope } => Some((approval.clone(), *scope)),
+            _ => None,
+        }
+    }
+
+    /// A person allowed to spend more, where a request waits for that to be planned.
+    pub(crate) fn planning_may_spend(&mut self) {
+        if self.planning_budget().is_some() {
+            self.set_phase(WorkflowPhase::Planning { attempt: 0, repair: None });
+            self.plan_within_budget();
+        }
+    }
+
+    fn show_own_approval(&mut self, turn: TurnId, approval: &Approval) {
+        let shown =
+            codelab_protocol::ApprovalRequest { approval: approval.info(), agent: None, origin: Default::default() };
+        self.event(turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
+    }
+}
+
+fn plan_arguments(tasks: &[TaskState]) -> Map<String, Value> {
+    let planned: Vec<PlannedTask> = tasks.iter().map(TaskState::planned).collect();
+    let mut arguments = Map::new();
+    arguments.insert("tasks".to_owned(), serde_json::to_value(planned).unwrap_or_default());
+    arguments
+}

@@ -1,0 +1,74 @@
+//! Running a stored plan again: what ended well stays as it is.
+
+use codelab_protocol::{ErrorCode, Plan, PlanStatus, Task, TaskStatus};
+
+use super::{TaskProgress, TaskState, Workflow, WorkflowPhase};
+use crate::session::Step;
+use crate::turn::{Turn, Work, cut};
+use crate::world::MAX_REQUEST_BYTES;
+use crate::{Answer, Kind, Refusal, Span};
+
+impl Step<'_, '_> {
+    /// Runs the tasks of an ended plan again that failed, were skipped or cancelled.
+    pub(crate) fn retry_plan(&mut self, plan: Plan, request: &str) -> Result<Answer, Refusal> {
+        if self.session.kind != Kind::Project || self.session.turn.is_some() {
+            return Err(Refusal::new(ErrorCode::Conflict, "The session is busy; retry when its turn has ended"));
+        }
+        let is_open = |task: &&Task| task.status != TaskStatus::Completed;
+        // One that was cancelled while its results were joined has no task to run, but no answer either.
+        if !plan.status.has_ended() || plan.status == PlanStatus::Completed {
+            return Err(Refusal::new(ErrorCode::Conflict, "The plan has no tasks to run again"));
+        }
+        // A plan that a person refused, or never saw, does not start this way.
+        if plan.requires_approval && plan.tasks.iter().all(never_ran) {
+            return Err(Refusal::new(ErrorCode::Conflict, "None of the plan's tasks has run; send the request again"));
+        }
+        let gone = plan.tasks.iter().filter(is_open).find(|task| self.world.team.get(&task.agent).is_none());
+        if let Some(task) = gone {
+            let message = format!("Agent not found: {}", task.agent);
+            return Err(Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str()));
+        }
+        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let workflow = Workflow {
+            plan_id: plan.plan_id,
+            workflow_id: plan.workflow_id,
+            phase: WorkflowPhase::Running,
+            fallback: plan.fallback,
+            requires_approval: plan.requires_approval,
+            tasks: plan.tasks.into_iter().map(TaskState::again).collect(),
+            usage: None,
+            reserved: None,
+        };
+        let message_id = self.world.ids.message_id();
+        let work = Work::Workflow(Box::new(workflow));
+        let request = cut(request, MAX_REQUEST_BYTES).to_owned();
+        self.session.turn = Some(Turn { id: span.turn, message_id, request, work });
+        // What had failed is open again, for everybody who looks.
+        self.show_plan();
+        Ok(Answer::Span(span))
+    }
+}
+
+fn never_ran(task: &Task) -> bool {
+    task.status == TaskStatus::Cancelled && task.usage.is_none()
+}
+
+impl TaskState {
+    /// A task of a stored plan that is run again where it did not end well.
+    fn again(task: Task) -> Self {
+        let state = match task.result {
+            Some(result) if task.status == TaskStatus::Completed => TaskProgress::Completed { result },
+            _ => TaskProgress::Pending,
+        };
+        Self {
+            id: task.id,
+            agent: task.agent,
+            description: task.description,
+            depends_on: task.depends_on,
+            estimated_tokens: task.estimated_tokens,
+            estimated_cost_usd: task.estimated_cost_usd,
+            state,
+            usage: task.usage,
+        }
+    }
+}

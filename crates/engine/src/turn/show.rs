@@ -1,0 +1,229 @@
+//! What people see of a turn: chunks in the runtime realm, chat events in a project.
+
+use codelab_protocol::{
+    AgentName, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, AssistantMessage, CallId,
+    CallOutcome, ChatError, ChatEventBody, ChatQuestion, ChatToolCall, ChatToolResult, ChunkBody, DirectAgentCall,
+    ErrorData, Message, MessageCreated, ModelOutput, Origin, Question, SwitchAgent, TaskCompleted, Tool, ToolCallChunk,
+    ToolCallClosed, ToolResultChunk, TurnId, WorkflowId,
+};
+use serde_json::{Map, Value};
+
+use super::claim::LateCall;
+use super::{OpenCall, Thread};
+use crate::session::Step;
+use crate::{Approval, ApprovalKind, ApprovalStatus, Kind};
+
+impl Step<'_, '_> {
+    /// The task that a thread is; none for a turn's own thread.
+    pub(crate) fn task_of(&self, thread: &Thread) -> Option<Origin> {
+        let index = thread.lane.task()?;
+        let workflow = self.session.turn.as_ref()?.workflow()?;
+        workflow.origin(index)
+    }
+
+    pub(crate) fn origin(&self, thread: &Thread) -> Origin {
+        self.task_of(thread).unwrap_or_default()
+    }
+
+    fn is_runtime(&self) -> bool {
+        self.session.kind == Kind::Runtime
+    }
+
+    pub(crate) fn show_user_message(&mut self, turn: TurnId, message: &Message, workflow_id: Option<WorkflowId>) {
+        if !self.is_runtime() {
+            let (message, origin) = (message.clone(), Origin::default());
+            let created = MessageCreated { message, origin, workflow_id, warnings: Vec::new() };
+            self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+        }
+    }
+
+    pub(crate) fn show_message(
+        &mut self,
+        turn: TurnId,
+        message: &Message,
+        task: Option<Origin>,
+        warnings: Vec<String>,
+    ) {
+        let (message, origin) = (message.clone(), task.unwrap_or_default());
+        let created = MessageCreated { message, origin, workflow_id: None, warnings };
+        self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+    }
+
+    pub(crate) fn show_direct_call(&mut self, turn: TurnId, agent: &AgentName) {
+        let Some(message_id) = self.session.turn.as_ref().map(|turn| turn.message_id.clone()) else { return };
+        self.session.current = agent.clone();
+        self.event(turn, ChatEventBody::DirectAgentCall(DirectAgentCall { agent: agent.clone(), message_id }));
+    }
+
+    /// What the agent said, where it said anything.
+    pub(crate) fn show_answer(&mut self, thread: &Thread, message: &Message, output: &ModelOutput) {
+        if !self.is_runtime() {
+            return self.show_message(thread.turn, message, self.task_of(thread), output.warnings.clone());
+        }
+        if output.text.trim().is_empty() && output.warnings.is_empty() {
+            return;
+        }
+        let shown = AssistantMessage {
+            content: output.text.clone(),
+            agent: thread.agent.clone(),
+            message_id: message.message_id.clone(),
+            timestamp: self.world.now,
+            usage: output.usage,
+            warnings: output.warnings.clone(),
+        };
+        self.event(thread.turn, ChunkBody::AssistantMessage(shown));
+    }
+
+    pub(crate) fn show_switch(&mut self, turn: TurnId, switch: SwitchAgent) {
+        match self.is_runtime() {
+            true => self.event(turn, ChunkBody::SwitchAgent(switch)),
+            false => self.event(turn, ChatEventBody::AgentSwitched(switch)),
+        }
+    }
+
+    pub(crate) fn show_status(&mut self, thread: &Thread, status: AgentStatus) {
+        self.show_left(thread, thread.agent.clone(), status);
+    }
+
+    /// How an agent stands that the thread came to or left.
+    pub(crate) fn show_left(&mut self, thread: &Thread, agent: AgentName, status: AgentStatus) {
+        if !self.is_runtime() {
+            let changed = AgentStatusChanged { agent, status, origin: self.origin(thread) };
+            self.event(thread.turn, ChatEventBody::AgentStatusChanged(changed));
+        }
+    }
+
+    pub(crate) fn show_error(&mut self, thread: &Thread, error: ErrorData) {
+        match self.is_runtime() {
+            true => self.event(thread.turn, ChunkBody::Error(error)),
+            false => {
+                let origin = self.origin(thread);
+                self.event(thread.turn, ChatEventBody::Error(ChatError { error, origin }));
+            }
+        }
+    }
+
+    pub(crate) fn show_turn_error(&mut self, turn: TurnId, error: ErrorData) {
+        match self.is_runtime() {
+            true => self.event(turn, ChunkBody::Error(error)),
+            false => self.event(turn, ChatEventBody::Error(ChatError { error, origin: Origin::default() })),
+        }
+    }
+
+    pub(crate) fn show_result(&mut self, thread: &Thread, call_id: &CallId, tool: &str, result: Value, late: bool) {
+        let (call_id, tool_name) = (call_id.clone(), tool.to_owned());
+        match self.is_runtime() {
+            true => self.event(thread.turn, ChunkBody::ToolResult(ToolResultChunk { call_id, tool_name, result })),
+            false => {
+                let origin = self.origin(thread);
+                let shown = ChatToolResult { call_id, tool_name, result, late, origin };
+                self.event(thread.turn, ChatEventBody::ToolResult(shown));
+            }
+        }
+    }
+
+    /// In the runtime realm the one who reads the stream is the one who sent the result.
+    pub(crate) fn show_client_result(&mut self, thread: &Thread, call: &OpenCall, result: Value) {
+        if !self.is_runtime() {
+            self.show_result(thread, &call.call_id, call.tool.as_str(), result, false);
+        }
+    }
+
+    /// A person answered a question; the runtime realm's reader is that person.
+    pub(crate) fn show_answered(&mut self, thread: &Thread, call_id: &CallId, answer: &str) {
+        if !self.is_runtime() {
+            self.show_result(thread, call_id, Tool::AskFollowupQuestion.as_str(), answer.into(), false);
+            self.show_closed(thread, call_id, CallOutcome::Completed);
+        }
+    }
+
+    pub(crate) fn show_late_result(&mut self, late: &LateCall, result: Value) {
+        let shown = ChatToolResult {
+            call_id: late.call_id.clone(),
+            tool_name: late.tool.as_str().to_owned(),
+            result,
+            late: true,
+            origin: late.task.clone().unwrap_or_default(),
+        };
+        self.event(late.turn, ChatEventBody::ToolResult(shown));
+    }
+
+    pub(crate) fn show_closed(&mut self, thread: &Thread, call_id: &CallId, outcome: CallOutcome) {
+        if !self.is_runtime() {
+            let closed = ToolCallClosed { call_id: call_id.clone(), outcome };
+            self.event(thread.turn, ChatEventBody::ToolCallClosed(closed));
+        }
+    }
+
+    pub(crate) fn show_question(&mut self, thread: &Thread, call_id: &CallId, question: String, options: Vec<String>) {
+        let (call_id, agent) = (call_id.clone(), thread.agent.clone());
+        match self.is_runtime() {
+            true => self.event(thread.turn, ChunkBody::Question(Question { call_id, question, options, agent })),
+            false => {
+                let origin = self.origin(thread);
+                let shown = ChatQuestion { call_id, question, options, agent, origin };
+                self.event(thread.turn, ChatEventBody::Question(shown));
+            }
+        }
+    }
+
+    pub(crate) fn show_call(&mut self, thread: &Thread, call: ToolCallChunk) {
+        match self.is_runtime() {
+            true => self.event(thread.turn, ChunkBody::ToolCall(call)),
+            false => {
+                let client_attached = self.world.space.client_attached();
+                let shown = ChatToolCall { call, client_attached, origin: self.origin(thread) };
+                self.event(thread.turn, ChatEventBody::ToolCall(Box::new(shown)));
+            }
+        }
+    }
+
+    /// `call` is how the runtime realm shows the question.
+    pub(crate) fn show_approval(&mut self, thread: &Thread, approval: &Approval, call: Option<ToolCallChunk>) {
+        if self.is_runtime() {
+            return call.into_iter().for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
+        }
+        let agent = Some(thread.agent.clone());
+        let shown = ApprovalRequest { approval: approval.info(), agent, origin: self.origin(thread) };
+        self.event(thread.turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
+    }
+
+    /// A plan says for itself how it was decided.
+    pub(crate) fn show_resolved(
+        &mut self,
+        approval: &Approval,
+        status: ApprovalStatus,
+        decided_by: &str,
+        reason: Option<String>,
+        modified_args: Option<Map<String, Value>>,
+    ) {
+        if self.is_runtime() || approval.kind == ApprovalKind::Plan {
+            return;
+        }
+        let resolved = ApprovalResolved {
+            call_id: approval.call_id.clone(),
+            kind: approval.kind.as_str().to_owned(),
+            decision: status.as_str().to_owned(),
+            decided_by: decided_by.to_owned(),
+            reason,
+            modified_args,
+        };
+        let turn = self.here().turn;
+        self.event(turn, ChatEventBody::ApprovalResolved(resolved));
+    }
+
+    /// The end of a direct call that went well.
+    pub(crate) fn show_completed(&mut self, thread: &Thread, response: String) {
+        let Some(message_id) = thread.answer_id.clone() else { return };
+        let completed = TaskCompleted {
+            origin: self.origin(thread),
+            agent: thread.agent.clone(),
+            success: true,
+            response,
+            message_id,
+            context: thread.recalled.clone(),
+            usage: thread.usage,
+        };
+        self.event(thread.turn, ChatEventBody::TaskCompleted(completed));
+    }
+}

@@ -1,0 +1,390 @@
+//! One agent's loop: a model step, the tool calls it asks for, the next step.
+
+use std::collections::VecDeque;
+
+use codelab_protocol::{
+    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId, ModelOutput,
+    RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus, Usage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{COMPLETED, error_data};
+use crate::session::Step;
+use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MultipleToolCalls};
+use crate::{Answer, Approval, BudgetScope, Closed, Kind, Lane, ModelCallId, Place, Spending};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Thread {
+    pub(crate) turn: TurnId,
+    pub(crate) lane: Lane,
+    pub(crate) agent: AgentName,
+    pub phase: Phase,
+    pub(crate) steps: u32,
+    pub(crate) switches: u32,
+    pub(crate) last_call: Option<Digest>,
+    pub(crate) repeats: u32,
+    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls = "sequence"`).
+    pub(crate) waiting_calls: VecDeque<PlannedCall>,
+    /// The agent at which it holds a place, or waits for one.
+    pub(crate) place: Option<AgentName>,
+    /// How long it may work; nothing bounds the runtime realm but its model calls.
+    pub(crate) limit_ms: Option<u64>,
+    /// Working time before `since`; the clock stands still while somebody outside is awaited.
+    pub(crate) worked_ms: u64,
+    pub(crate) since: Option<Timestamp>,
+    /// What the model call under way may cost.
+    pub(crate) reserved: Option<Spending>,
+    /// A model call that a crash took, to be made again.
+    pub(crate) lost: Option<LostCall>,
+    /// The task was shown to have started.
+    pub(crate) started: bool,
+    pub(crate) usage: Option<Usage>,
+    /// The last assistant message.
+    pub(crate) answer_id: Option<MessageId>,
+    /// What the agent was reminded of.
+    pub(crate) recalled: Vec<String>,
+}
+
+/// The call keeps its message: what was shown of it is replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct LostCall {
+    pub message_id: MessageId,
+    /// The one to make.
+    pub attempt: u32,
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum Phase {
+    /// The model says which agent fits.
+    Routing { text: String, attempt: u32 },
+    /// All places at the agent are taken.
+    Queued,
+    /// The agent's model works on the next step.
+    Thinking { message_id: MessageId, attempt: u32 },
+    /// A client runs a tool.
+    AwaitingResult { call: OpenCall, deadline: Timestamp, claim: Option<Claim> },
+    /// A person decides about a tool call.
+    AwaitingApproval { call: OpenCall, approval: Box<Approval> },
+    /// A person answers a question.
+    AwaitingAnswer { call_id: CallId, asked_seq: u64 },
+    /// A person decides whether more may be spent.
+    AwaitingBudget { approval: Box<Approval>, scope: BudgetScope },
+}
+
+/// A client that said it runs the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub client_id: ClientId,
+    pub until: Timestamp,
+}
+
+/// A client tool call that has not ended. `arguments` are the ones that run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenCall {
+    pub call_id: CallId,
+    pub tool: Tool,
+    pub arguments: Map<String, Value>,
+    /// A person changed the arguments, and the model must hear of it.
+    pub edited: bool,
+}
+
+/// A call the model asked for; its arguments may be anything.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PlannedCall {
+    pub call_id: CallId,
+    pub name: String,
+    pub arguments: Result<Map<String, Value>, String>,
+}
+
+impl Phase {
+    /// How the thread stands when it waits for someone outside.
+    pub fn suspended(&self) -> Option<TurnStatus> {
+        match self {
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } => None,
+            Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
+            Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => Some(TurnStatus::AwaitingApproval),
+            Self::AwaitingAnswer { .. } => Some(TurnStatus::AwaitingAnswer),
+        }
+    }
+
+    pub fn approval(&self) -> Option<&Approval> {
+        match self {
+            Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => Some(approval),
+            _ => None,
+        }
+    }
+
+    /// The call, approval or question that somebody outside ends.
+    pub fn call_id(&self) -> Option<&CallId> {
+        match self {
+            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => Some(&call.call_id),
+            Self::AwaitingAnswer { call_id, .. } => Some(call_id),
+            Self::AwaitingBudget { approval, .. } => Some(&approval.call_id),
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } => None,
+        }
+    }
+}
+
+impl Thread {
+    pub(crate) fn new(turn: TurnId, lane: Lane, agent: AgentName, limit_ms: Option<u64>) -> Self {
+        Self {
+            turn,
+            lane,
+            agent,
+            phase: Phase::Queued,
+            steps: 0,
+            switches: 0,
+            last_call: None,
+            repeats: 0,
+            waiting_calls: VecDeque::new(),
+            place: None,
+            limit_ms,
+            worked_ms: 0,
+            since: None,
+            reserved: None,
+            lost: None,
+            started: false,
+            usage: None,
+            answer_id: None,
+            recalled: Vec::new(),
+        }
+    }
+
+    pub fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    pub fn agent(&self) -> &AgentName {
+        &self.agent
+    }
+
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    pub(crate) fn answer_id(&self) -> Option<MessageId> {
+        self.answer_id.clone()
+    }
+
+    /// What the agent was reminded of when it began.
+    pub fn recalled(&self) -> &[String] {
+        &self.recalled
+    }
+
+    /// The model call that must be under way.
+    pub fn model_call(&self) -> Option<ModelCallId> {
+        let (step, attempt) = match self.phase {
+            Phase::Routing { attempt, .. } => (0, attempt),
+            Phase::Thinking { attempt, .. } => (self.steps, attempt),
+            _ => return None,
+        };
+        Some(ModelCallId { turn: self.turn, lane: self.lane, step, attempt })
+    }
+
+    /// The message that the model call under way will become.
+    pub fn awaited(&self) -> Option<&MessageId> {
+        match &self.phase {
+            Phase::Thinking { message_id, .. } => Some(message_id),
+            _ => None,
+        }
+    }
+}
+
+impl Step<'_, '_> {
+    /// Gets the thread a place at its agent, then lets it think.
+    pub(crate) fn work(&mut self, mut thread: Thread) {
+        if self.session.kind == Kind::Runtime || thread.place.as_ref() == Some(&thread.agent) {
+            return self.think(thread);
+        }
+        self.leave(&mut thread, None);
+        // An agent can leave the project while its work waits.
+        if self.world.team.get(&thread.agent).is_none() {
+            let message = format!("Agent not found: {}", thread.agent);
+            return self.fail_thread(thread, error_data(ErrorCode::AgentNotFound, &message));
+        }
+        match self.world.space.enter(thread.lane, &thread.agent) {
+            Place::Granted(status) => self.placed(thread, status),
+            Place::Queued => {
+                thread.place = Some(thread.agent.clone());
+                thread.phase = Phase::Queued;
+                self.show_status(&thread, AgentStatus::Busy);
+                self.put(thread);
+            }
+            Place::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
+        }
+    }
+
+    fn placed(&mut self, mut thread: Thread, status: AgentStatus) {
+        thread.place = Some(thread.agent.clone());
+        thread.since = Some(self.world.now);
+        self.show_status(&thread, status);
+        if !std::mem::replace(&mut thread.started, true) {
+            self.started(&thread);
+        }
+        self.think(thread);
+    }
+
+    /// The place that a thread waited for is there.
+    pub(crate) fn place_granted(&mut self, lane: Lane, status: AgentStatus) -> Answer {
+        if let Some(thread) = self.take_queued(lane) {
+            self.placed(thread, status);
+        }
+        Answer::Nothing
+    }
+
+    /// The agent stopped taking work while a thread waited for a place.
+    pub(crate) fn place_lost(&mut self, lane: Lane, closed: Closed) -> Answer {
+        if let Some(mut thread) = self.take_queued(lane) {
+            thread.place = None;
+            self.fail_thread(thread, unavailable(closed));
+        }
+        Answer::Nothing
+    }
+
+    fn take_queued(&mut self, lane: Lane) -> Option<Thread> {
+        let waits = |thread: &Thread| thread.lane == lane && matches!(thread.phase, Phase::Queued);
+        let queued = self.session.turn.as_ref()?.threads().any(waits);
+        if queued { self.take_thread(lane) } else { None }
+    }
+
+    /// Starts the agent's next model step.
+    pub(crate) fn think(&mut self, mut thread: Thread) {
+        if thread.steps >= self.world.limits.steps {
+            let limit = self.world.limits.steps;
+            let mut error = error_data(ErrorCode::StepLimit, &format!("The turn reached its limit of {limit} steps"));
+            error.details.insert("steps".to_owned(), limit.into());
+            return self.fail_thread(thread, error);
+        }
+        if let Some((reached, scope)) = self.over_budget(&mut thread) {
+            return self.ask_for_budget(thread, reached, scope);
+        }
+        thread.steps += 1;
+        let LostCall { message_id, attempt } = match thread.lost.take() {
+            Some(lost) => lost,
+            None => LostCall { message_id: self.world.ids.message_id(), attempt: 0 },
+        };
+        thread.phase = Phase::Thinking { message_id, attempt };
+        self.call_model(&thread);
+        self.put(thread);
+    }
+
+    /// Lets the thread wait for somebody outside: it works no more, so it needs no place.
+    pub(crate) fn suspend(&mut self, mut thread: Thread, phase: Phase) {
+        self.leave(&mut thread, None);
+        thread.phase = phase;
+        if thread.lane == Lane::OWN
+            && let Some(status) = thread.phase.suspended()
+        {
+            self.settle(status);
+        }
+        self.put(thread);
+    }
+
+    pub(crate) fn answered_by_model(&mut self, mut thread: Thread, message_id: MessageId, output: ModelOutput) {
+        self.progressed(&thread, &output);
+        if output.tool_calls.is_empty() {
+            if output.text.trim().is_empty() {
+                return self.fail_thread(thread, error_data(ErrorCode::LlmError, "The model gave an empty answer"));
+            }
+            self.keep_answer(&mut thread, message_id, &output, output.text.clone(), Vec::new());
+            return self.complete_thread(thread, output.text, COMPLETED.to_owned());
+        }
+        let calls: Vec<PlannedCall> = output.tool_calls.iter().map(|raw| self.plan_call(raw)).collect();
+        let only = if calls.len() == 1 { calls.first() } else { None };
+        if let Some(result) = only.and_then(|call| self.attempted_completion(&thread, call)) {
+            return self.completed_by_tool(thread, message_id, &output, result);
+        }
+        let recorded = calls.iter().map(PlannedCall::record).collect();
+        self.keep_answer(&mut thread, message_id, &output, output.text.clone(), recorded);
+        let too_many = calls.len() > MAX_CALLS_PER_ANSWER;
+        let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
+        if calls.len() > 1 && (reject || too_many) {
+            return self.refuse_several(thread, &calls);
+        }
+        thread.waiting_calls = calls.into();
+        self.next_call(thread);
+    }
+
+    /// Shows and records what the agent said.
+    pub(crate) fn keep_answer(
+        &mut self,
+        thread: &mut Thread,
+        message_id: MessageId,
+        output: &ModelOutput,
+        content: String,
+        tool_calls: Vec<ToolCall>,
+    ) {
+        let message = Message {
+            message_id: message_id.clone(),
+            role: Role::Assistant,
+            content,
+            agent_id: Some(thread.agent.clone()),
+            name: Some(thread.agent.clone().into()),
+            tool_calls,
+            tool_call_id: None,
+            timestamp: self.world.now,
+            usage: output.usage,
+            error: false,
+        };
+        thread.answer_id = Some(message_id);
+        self.show_answer(thread, &message, output);
+        self.message(thread.turn, self.task_of(thread), message);
+    }
+
+    /// Goes on with the next waiting call of the last answer, else asks the model again.
+    pub(crate) fn next_call(&mut self, mut thread: Thread) {
+        match thread.waiting_calls.pop_front() {
+            Some(call) => self.run_call(thread, call),
+            None => self.work(thread),
+        }
+    }
+
+    fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
+        let text = if raw.arguments.trim().is_empty() { "{}" } else { raw.arguments.as_str() };
+        let arguments = match serde_json::from_str::<Value>(text) {
+            Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
+                Err("the arguments are nested too deeply".to_owned())
+            }
+            Ok(Value::Object(arguments)) => Ok(arguments),
+            Ok(_) => Err("the arguments are not a JSON object".to_owned()),
+            Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
+        };
+        PlannedCall { call_id: self.world.ids.call_id(), name: raw.name.clone(), arguments }
+    }
+}
+
+impl PlannedCall {
+    /// The call as it stands in the history, and goes back to the model: with a name that every upstream takes, and
+    /// without arguments that are no object.
+    fn record(&self) -> ToolCall {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let name: String = self.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+        ToolCall {
+            call_id: self.call_id.clone(),
+            name: if name.is_empty() { "unknown".to_owned() } else { name },
+            arguments: self.arguments.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a value is nested deeper than this; looks no further than that.
+pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| too_deep(item, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|item| too_deep(item, levels - 1)),
+        _ => false,
+    }
+}
+
+fn unavailable(closed: Closed) -> ErrorData {
+    let mut error = error_data(ErrorCode::AgentUnavailable, &closed.why);
+    error.details.insert("retry_after_seconds".to_owned(), closed.retry_after_seconds.into());
+    error
+}

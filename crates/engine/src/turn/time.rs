@@ -1,0 +1,199 @@
+//! Time: working time and deadlines, what expires, what a restart changes.
+
+use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
+
+use super::thread::LostCall;
+use super::{OpenCall, Phase, Thread, Work, error_data};
+use crate::session::Step;
+use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
+use crate::{Answer, Approval, CallStatus, Effect, Ended, Kind, Lane, WorkOutcome};
+
+impl Thread {
+    /// When the thread is due, if nothing comes before.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        match &self.phase {
+            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => approval.expires_at,
+            Phase::AwaitingResult { claim: Some(claim), .. } => Some(claim.until),
+            Phase::AwaitingResult { deadline, .. } => Some(*deadline),
+            Phase::Thinking { .. } => {
+                let left = self.limit_ms?.saturating_sub(self.worked_ms);
+                self.since.map(|since| since.plus_millis(left as i64))
+            }
+            Phase::AwaitingAnswer { .. } | Phase::Routing { .. } | Phase::Queued => None,
+        }
+    }
+}
+
+impl Step<'_, '_> {
+    /// Stops the thread's clock and gives its place back.
+    pub(crate) fn leave(&mut self, thread: &mut Thread, outcome: Option<WorkOutcome>) {
+        if let Some(since) = thread.since.take() {
+            thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
+        }
+        self.release(thread);
+        let Some(agent) = thread.place.take() else { return };
+        let ended = outcome.map(|outcome| Ended { outcome, worked_ms: thread.worked_ms });
+        let status = self.world.space.leave(thread.lane, &agent, ended);
+        self.show_left(thread, agent, status);
+    }
+
+    /// Expires what is due: an approval nobody gave, a result that never came, work that takes too long.
+    pub(crate) fn tick(&mut self) -> Answer {
+        let now = self.world.now;
+        if self.session.next_deadline().is_none_or(|deadline| deadline > now) {
+            return Answer::Nothing;
+        }
+        self.plan_expired();
+        let is_due = |thread: &&Thread| thread.deadline().is_some_and(|deadline| deadline <= now);
+        let ends_turn = |thread: &Thread| matches!(thread.phase, Phase::AwaitingBudget { .. });
+        let mut due: Vec<(bool, Lane)> = self
+            .session
+            .turn
+            .iter()
+            .flat_map(|turn| turn.threads().filter(is_due))
+            .map(|thread| (!ends_turn(thread), thread.lane))
+            .collect();
+        // What ends the whole turn comes first, so that nothing is begun that ends at once.
+        due.sort();
+        for (_, lane) in due {
+            // One that ended may have ended the turn, and the others with it.
+            if self.session.turn.as_ref().is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
+                && let Some(thread) = self.take_thread(lane)
+            {
+                self.expired(thread);
+            }
+        }
+        Answer::Nothing
+    }
+
+    fn expired(&mut self, thread: Thread) {
+        match thread.phase.clone() {
+            Phase::AwaitingApproval { .. } => self.approval_expired(thread),
+            Phase::AwaitingBudget { .. } => self.budget_expired(thread),
+            Phase::AwaitingResult { claim: Some(_), .. } => self.lease_lapsed(thread),
+            Phase::AwaitingResult { call, .. } => {
+                let seconds = self.world.limits.tool_result_timeout_seconds;
+                let (message, outcome) = match self.session.kind {
+                    Kind::Runtime => (
+                        format!(
+                            "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
+                            call.tool.as_str()
+                        ),
+                        CallOutcome::Unknown,
+                    ),
+                    Kind::Project => (
+                        format!("No client took {} within {seconds} seconds, so it did not run", call.tool.as_str()),
+                        CallOutcome::Expired,
+                    ),
+                };
+                let error = error_data(ErrorCode::TaskTimeout, &message);
+                self.call_expired(thread, &call, CallStatus::TimedOut, outcome, error);
+            }
+            Phase::Thinking { .. } => {
+                let seconds = thread.limit_ms.unwrap_or_default() / 1000;
+                let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
+                self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
+            }
+            Phase::Routing { .. } | Phase::Queued | Phase::AwaitingAnswer { .. } => self.put(thread),
+        }
+    }
+
+    /// A call that will not be answered: the model and the person are told, the thread goes on.
+    pub(crate) fn call_expired(
+        &mut self,
+        thread: Thread,
+        call: &OpenCall,
+        status: CallStatus,
+        outcome: CallOutcome,
+        mut error: ErrorData,
+    ) {
+        error.details.insert("call_id".to_owned(), call.call_id.as_str().into());
+        error.details.insert("tool_name".to_owned(), call.tool.as_str().into());
+        self.close_call(&call.call_id, status);
+        self.show_closed(&thread, &call.call_id, outcome);
+        self.note_error(&error.message);
+        let told = format!("Error {}: {}", error.error_code.as_str(), error.message);
+        self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
+        self.show_error(&thread, error);
+        self.next_call(thread);
+    }
+
+    /// Time stood still while nobody owned the session. A turn's own model call is made again; a task that was in one is
+    /// marked failed and can be retried.
+    pub(crate) fn recovered(&mut self, down_ms: i64, epoch: u64) -> Answer {
+        self.session.epoch = epoch;
+        self.changed = true;
+        let lanes: Vec<Lane> = self.session.turn.iter().flat_map(|turn| turn.threads()).map(Thread::lane).collect();
+        // It can end the turn; the next one's threads have lost nothing.
+        self.workflow_recovered(down_ms);
+        for lane in lanes {
+            if let Some(thread) = self.take_thread(lane) {
+                self.thread_recovered(thread, down_ms);
+            }
+        }
+        Answer::Nothing
+    }
+
+    fn thread_recovered(&mut self, mut thread: Thread, down_ms: i64) {
+        thread.reserved = None;
+        // The clock of a call that was lost starts anew with it.
+        thread.since = None;
+        match &mut thread.phase {
+            Phase::Thinking { .. } if thread.lane != Lane::OWN => {
+                // Not the agent's failure.
+                self.leave(&mut thread, None);
+                let message = "The server stopped while this task was running";
+                return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
+            }
+            Phase::Thinking { attempt, .. } | Phase::Routing { attempt, .. } if *attempt >= MAX_ATTEMPTS => {
+                self.leave(&mut thread, None);
+                let message = "The server stopped each time this answer was awaited";
+                return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
+            }
+            Phase::Thinking { message_id, attempt } => {
+                thread.lost = Some(LostCall { message_id: message_id.clone(), attempt: *attempt + 1 });
+                // The step counts when it is made.
+                thread.steps = thread.steps.saturating_sub(1);
+                thread.place = None;
+                return self.work(thread);
+            }
+            Phase::Routing { attempt, .. } => {
+                *attempt += 1;
+                self.call_model(&thread);
+            }
+            Phase::Queued => {
+                thread.place = None;
+                return self.work(thread);
+            }
+            Phase::AwaitingResult { deadline, claim, .. } => {
+                *deadline = self.moved(*deadline, down_ms);
+                if let Some(claim) = claim {
+                    claim.until = self.moved(claim.until, down_ms);
+                }
+            }
+            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
+                self.move_approval(approval, down_ms);
+            }
+            Phase::AwaitingAnswer { .. } => {}
+        }
+        self.put(thread);
+    }
+
+    pub(crate) fn move_approval(&mut self, approval: &mut Approval, down_ms: i64) {
+        if let Some(expires_at) = approval.expires_at {
+            let expires_at = self.moved(expires_at, down_ms);
+            approval.expires_at = Some(expires_at);
+            self.effects.push(Effect::ApprovalMoved { call_id: approval.call_id.clone(), expires_at });
+        }
+    }
+
+    fn moved(&self, deadline: Timestamp, down_ms: i64) -> Timestamp {
+        let earliest = self.world.now.plus_seconds(RECOVERY_GRACE_SECONDS);
+        deadline.plus_millis(down_ms.max(0)).max(earliest)
+    }
+
+    /// Whether the turn's work is a workflow.
+    pub(crate) fn in_workflow(&self) -> bool {
+        matches!(&self.session.turn, Some(turn) if matches!(turn.work, Work::Workflow(_)))
+    }
+}

@@ -1,0 +1,114 @@
+//! The lines of a script that only a project's session has.
+
+use codelab_engine::{Budget, Closed, Input, Team};
+use codelab_protocol::{AgentName, ClientId, ModelOutput, Usage};
+use serde_json::{Value, json};
+
+use super::{Play, json_or_text};
+use crate::it::kit::{Stage, project_session};
+
+impl Play {
+    /// Lines that set the stage.
+    pub(super) fn prepare(&mut self, head: &str, rest: &str) -> bool {
+        match head {
+            "project" => {
+                self.stage = Stage::project();
+                self.session = project_session(budget(rest));
+            }
+            "used" => {
+                let total_tokens = rest.parse().unwrap();
+                let cost_usd = Some(total_tokens as f64 / 1000.0);
+                self.used = Some(Usage { total_tokens, cost_usd, ..Usage::default() });
+            }
+            "places" => {
+                for pair in rest.split_whitespace() {
+                    let (agent, limit) = pair.split_once('=').unwrap();
+                    self.stage.space.agents.entry(name(agent)).or_default().limit = limit.parse().ok();
+                }
+            }
+            "others enter" => self.stage.space.others_enter(&name(rest)),
+            "others leave" => self.stage.space.others_leave(&name(rest)),
+            "open" => self.stage.space.agents.entry(name(rest)).or_default().closed = false,
+            "close" => {
+                self.stage.space.close(&name(rest));
+                while let Some(lane) = self.stage.space.losses.pop_front() {
+                    let closed = Closed { why: format!("{rest} was taken out"), retry_after_seconds: 30 };
+                    self.apply(Input::PlaceLost { lane, closed });
+                }
+            }
+            "no agents" => self.stage.team = Team::of_project(Vec::new()),
+            "nobody attached" => self.stage.space.client_attached = false,
+            "price" => self.stage.space.price_usd = rest.parse().ok(),
+            "project budget" => self.stage.space.budget = budget(rest),
+            "call" => self.stage.space.call.tokens = budget(rest).tokens.unwrap(),
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn project_input(&mut self, words: &[&str], rest: &str) -> Input {
+        match words {
+            ["plan"] => self.model(None, Ok(ModelOutput { text: plan(rest), ..ModelOutput::default() })),
+            ["granted", task @ ..] => {
+                let lane = task.first().map(|task| self.lane(task));
+                let grants = &mut self.stage.space.grants;
+                let at = grants.iter().position(|(granted, _)| lane.is_none_or(|lane| lane == *granted));
+                let (lane, agent) = grants.remove(at.expect("no place was granted")).unwrap();
+                Input::PlaceGranted { lane, status: self.stage.space.status(&agent) }
+            }
+            ["claim", client, "after", _, "is", "gone"] => self.claim(client, None, true),
+            ["claim", client, task @ ..] => self.claim(client, task.first(), false),
+            ["gone", client] => Input::ClientGone { client_id: client_id(client) },
+            ["result", client, task @ ..] => {
+                let call_id = self.call(task.first());
+                let known = self.calls.get(&call_id).cloned();
+                Input::ToolResult { call_id, result: json_or_text(rest), client: Some(client_id(client)), known }
+            }
+            ["answer", task @ ..] => {
+                let call_id = self.call(task.first());
+                let known = self.calls.get(&call_id).cloned();
+                Input::Answer { call_id, text: rest.to_owned(), known }
+            }
+            ["retry"] => {
+                Input::RetryPlan { plan: Box::new(self.plan.clone().expect("no plan")), request: "retried".to_owned() }
+            }
+            other => panic!("no such line: {other:?}"),
+        }
+    }
+
+    fn claim(&self, client: &str, task: Option<&&str>, bound_is_gone: bool) -> Input {
+        let call_id = self.call(task);
+        let known = self.calls.get(&call_id).cloned();
+        Input::Claim { call_id, client_id: client_id(client), bound_is_gone, known }
+    }
+}
+
+fn name(agent: &str) -> AgentName {
+    format!("agent_{agent}").parse().unwrap()
+}
+
+fn client_id(name: &str) -> ClientId {
+    name.parse().unwrap()
+}
+
+fn budget(text: &str) -> Budget {
+    let tokens = text.strip_prefix("tokens=").map(|tokens| tokens.parse().unwrap());
+    Budget { usd: None, tokens }
+}
+
+/// `a=coder b=writer<a` as the planner would write it; anything else as it is.
+fn plan(text: &str) -> String {
+    if !text.split_whitespace().all(|task| task.contains('=')) || text.contains('{') {
+        return text.to_owned();
+    }
+    let tasks: Vec<Value> = text
+        .split_whitespace()
+        .map(|task| {
+            let (id, rest) = task.split_once('=').unwrap();
+            let (agent, needs) = rest.split_once('<').unwrap_or((rest, ""));
+            let needs: Vec<&str> = needs.split(',').filter(|id| !id.is_empty()).collect();
+            json!({ "id": id, "agent": agent, "description": format!("do {id}"), "depends_on": needs })
+        })
+        .collect();
+    json!({ "tasks": tasks }).to_string()
+}

@@ -1,0 +1,199 @@
+//! Lives of a project's session: direct calls and plans side by side with busy agents, two clients, leases, approvals,
+//! budgets and crashes, also between a step and its commit.
+
+mod model;
+mod people;
+mod record;
+mod workflows;
+
+use codelab_engine::{Budget, Closed, Input, Lane, ModelCallId, MultipleToolCalls, Session, Thread};
+use codelab_protocol::AgentName;
+
+use self::record::Record;
+use super::rng::Rng;
+use super::{lives, snapshot};
+use crate::it::kit::{Stage, project_session, restored};
+
+const INPUTS_PER_LIFE: usize = 60;
+/// A life that does not come to rest within this many inputs never will.
+const MAX_DRAIN: usize = 5_000;
+/// The state of a session whose texts are short, with a plan of fifty tasks.
+const MAX_STATE_BYTES: usize = 150_000;
+
+#[test]
+fn a_project_keeps_its_promises_in_every_life() {
+    lives(live);
+}
+
+struct Life {
+    rng: Rng,
+    stage: Stage,
+    session: Session,
+    record: Record,
+    /// Model calls that were made once; their outcomes may still arrive.
+    past_models: Vec<ModelCallId>,
+    /// One in so many inputs meets a crash.
+    crash_rate: usize,
+    messages: usize,
+    /// The largest plan of this life.
+    max_tasks: usize,
+}
+
+fn live(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut stage = Stage::project();
+    stage.limits.steps = 2 + rng.below(6) as u32;
+    stage.limits.switches = rng.below(3) as u32;
+    stage.limits.queue_length = rng.below(4);
+    stage.limits.plan_approval_tasks = 1 + rng.below(4);
+    stage.limits.direct_timeout_seconds = 5 + rng.below(60) as u64;
+    stage.limits.task_timeout_seconds = 5 + rng.below(600) as u64;
+    stage.limits.tool_result_timeout_seconds = 5 + rng.below(300) as u64;
+    stage.limits.approval_timeout_seconds = *rng.pick(&[0, 20, 300]).unwrap();
+    stage.space.default_limit = 1 + rng.below(4);
+    stage.space.call.tokens = rng.below(30) as u64;
+    stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(400) as u64);
+    if rng.one_in(2) {
+        stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
+    }
+    let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(400) as u64) };
+    let crash_rate = *rng.pick(&[12, 40, 200, usize::MAX]).unwrap();
+    let max_tasks = *rng.pick(&[2, 4, 8, 50]).unwrap();
+    let (session, record) = (project_session(budget), Record::default());
+    let mut life = Life { rng, stage, session, record, past_models: Vec::new(), crash_rate, messages: 0, max_tasks };
+    for _ in 0..INPUTS_PER_LIFE {
+        let input = life.any_input();
+        life.take(input);
+    }
+    for _ in 0..MAX_DRAIN {
+        if life.session.turn().is_none() {
+            break;
+        }
+        life.others_go();
+        let input = life.helpful_input();
+        life.take(input);
+    }
+    life.record.at_rest(&life.session, &life.stage.space);
+}
+
+impl Life {
+    fn take(&mut self, input: Input) {
+        if self.rng.one_in(self.crash_rate) {
+            self.crash();
+        }
+        let (before, space) = (self.session.clone(), self.stage.space.clone());
+        let outcome = self.session.apply(input.clone(), &mut self.stage.world());
+        let Ok(applied) = outcome else {
+            assert_eq!(snapshot(&before), snapshot(&self.session), "a refused input changed the session: {input:?}");
+            assert_eq!(format!("{space:?}"), format!("{:?}", self.stage.space), "a refused input took places");
+            return;
+        };
+        if self.rng.one_in(self.crash_rate.saturating_mul(2)) {
+            // The commit never happened: what the step took is given back and the old state is read again.
+            self.session = before;
+            self.stage.space = space;
+            return self.crash();
+        }
+        self.record.commit(&input, &applied, &self.session, &self.stage);
+        self.past_models.extend(self.record.made());
+    }
+
+    fn crash(&mut self) {
+        assert!(snapshot(&self.session).len() < MAX_STATE_BYTES, "the state grows without bounds");
+        self.session = restored(&self.session);
+        let down_ms = self.rng.below(100_000) as i64;
+        self.stage.now = self.stage.now.plus_millis(down_ms);
+        self.stage.space.lose_places();
+        let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
+        let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
+        self.record.commit(&input, &applied, &self.session, &self.stage);
+        self.past_models.extend(self.record.made());
+    }
+
+    fn any_input(&mut self) -> Input {
+        self.others();
+        match self.rng.below(24) {
+            0..=2 => self.user_message(),
+            3..=13 => self.helpful_input(),
+            14 => match self.rng.pick(&self.past_models).copied() {
+                Some(call) => self.model_finished(call),
+                None => self.user_message(),
+            },
+            15 => self.result_for_any_call(),
+            16 => self.claim_of_any_call(),
+            17 => self.decision_about_anything(),
+            18 => self.answer_to_anything(),
+            19 if self.rng.one_in(2) => Input::Cancel { drop_queue: self.rng.one_in(3) },
+            20 => self.retry(),
+            21 if self.rng.one_in(3) => Input::ClientGone { client_id: self.client() },
+            _ => {
+                self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
+                Input::Tick
+            }
+        }
+    }
+
+    /// What moves the current turn on.
+    fn helpful_input(&mut self) -> Input {
+        let Some(turn) = self.session.turn() else { return self.user_message() };
+        let models: Vec<ModelCallId> = turn.model_calls().iter().map(|(call, _)| *call).collect();
+        let waits = |thread: &&Thread| thread.phase.suspended().is_some();
+        let waiting: Vec<Lane> = turn.threads().filter(waits).map(Thread::lane).collect();
+        let told = self.stage.space.grants.len() + self.stage.space.losses.len();
+        let at = self.rng.below(models.len() + waiting.len() + told);
+        if let Some(call) = models.get(at) {
+            return self.model_finished(*call);
+        }
+        if let Some(lane) = waiting.get(at - models.len()) {
+            let phase = turn.threads().find(|thread| thread.lane() == *lane).map(|thread| thread.phase.clone());
+            return self.helped(phase.unwrap());
+        }
+        if told > 0 {
+            return self.heard_of_place();
+        }
+        // The plan itself waits, or everything waits for other people's work.
+        let asked = self.session.pending_approvals().next().map(|approval| approval.call_id.clone());
+        match asked {
+            Some(asked) => self.decision(asked),
+            None => Input::Tick,
+        }
+    }
+
+    fn heard_of_place(&mut self) -> Input {
+        let space = &mut self.stage.space;
+        if let Some((lane, agent)) = space.grants.pop_front() {
+            return Input::PlaceGranted { lane, status: space.status(&agent) };
+        }
+        match space.losses.pop_front() {
+            Some(lane) => {
+                Input::PlaceLost { lane, closed: Closed { why: "taken out".to_owned(), retry_after_seconds: 1 } }
+            }
+            None => Input::Tick,
+        }
+    }
+
+    /// Other sessions come and go, agents close and open.
+    fn others(&mut self) {
+        let agent = self.agent();
+        let space = &mut self.stage.space;
+        match self.rng.below(12) {
+            0 => space.others_enter(&agent),
+            1 | 2 => space.others_leave(&agent),
+            3 if self.rng.one_in(4) => space.close(&agent),
+            4 => space.agents.entry(agent).or_default().closed = false,
+            _ => {}
+        }
+    }
+
+    fn others_go(&mut self) {
+        for agent in AGENTS {
+            self.stage.space.others_leave(&agent.parse().unwrap());
+        }
+    }
+
+    fn agent(&mut self) -> AgentName {
+        self.rng.pick(&AGENTS).unwrap().parse().unwrap()
+    }
+}
+
+const AGENTS: [&str; 4] = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"];

@@ -1,0 +1,180 @@
+//! A worker space in memory: places with limits, closed agents, other people's work, prices and a budget.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use codelab_engine::{Budget, BudgetReached, Closed, Ended, Estimate, Lane, Place, Space, Spending};
+use codelab_protocol::{AgentName, AgentStatus};
+
+#[derive(Debug, Clone, Default)]
+pub struct TestSpace {
+    pub agents: BTreeMap<AgentName, Places>,
+    pub default_limit: usize,
+    /// Places that were given to lanes that waited, and that they have not heard of yet.
+    pub grants: VecDeque<(Lane, AgentName)>,
+    /// Lanes that waited at an agent that closed, and that have not heard of it yet.
+    pub losses: VecDeque<Lane>,
+    pub reserved: BTreeMap<Lane, Spending>,
+    pub budget: Budget,
+    pub spent: Spending,
+    /// What one model call may use.
+    pub call: Spending,
+    /// Of a thousand tokens; absent when the price is not known.
+    pub price_usd: Option<f64>,
+    pub client_attached: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    pub limit: Option<usize>,
+    pub closed: bool,
+    pub held: BTreeSet<Lane>,
+    pub waiting: VecDeque<Lane>,
+}
+
+/// Work of other sessions counts from here.
+const FOREIGN: u32 = 1_000;
+
+impl TestSpace {
+    pub fn new() -> Self {
+        Self { default_limit: 4, price_usd: Some(0.01), client_attached: true, ..Self::default() }
+    }
+
+    /// What a stopped server leaves: nothing but what was written down.
+    pub fn lose_places(&mut self) {
+        self.grants.clear();
+        self.losses.clear();
+        self.reserved.clear();
+        for places in self.agents.values_mut() {
+            places.held.clear();
+            places.waiting.clear();
+        }
+    }
+
+    pub fn others_enter(&mut self, agent: &AgentName) {
+        let next = FOREIGN + self.agents.values().map(|places| places.held.len() as u32).sum::<u32>();
+        let limit = self.limit(agent);
+        let places = self.agents.entry(agent.clone()).or_default();
+        if places.held.len() < limit {
+            let free = (next..).map(Lane).find(|lane| !places.held.contains(lane)).unwrap();
+            places.held.insert(free);
+        }
+    }
+
+    pub fn others_leave(&mut self, agent: &AgentName) {
+        let places = self.agents.entry(agent.clone()).or_default();
+        if let Some(lane) = places.held.iter().copied().find(|lane| lane.0 >= FOREIGN) {
+            places.held.remove(&lane);
+        }
+        self.let_in(agent);
+    }
+
+    /// The agent takes no more work; those who wait are sent away.
+    pub fn close(&mut self, agent: &AgentName) {
+        let places = self.agents.entry(agent.clone()).or_default();
+        places.closed = true;
+        self.losses.append(&mut places.waiting);
+    }
+
+    pub fn limit(&self, agent: &AgentName) -> usize {
+        self.agents.get(agent).and_then(|places| places.limit).unwrap_or(self.default_limit)
+    }
+
+    /// The lanes that hold a place or wait for one.
+    pub fn own_lanes(&self) -> BTreeSet<Lane> {
+        let of = |places: &Places| places.held.iter().chain(&places.waiting).copied().collect::<Vec<_>>();
+        let lanes = self.agents.values().flat_map(of).chain(self.losses.iter().copied());
+        lanes.filter(|lane| lane.0 < FOREIGN).collect()
+    }
+
+    pub fn check_limits(&self) {
+        for (agent, places) in &self.agents {
+            assert!(places.held.len() <= self.limit(agent), "{agent} works on {:?}", places.held);
+        }
+    }
+
+    pub fn status(&self, agent: &AgentName) -> AgentStatus {
+        let held = self.agents.get(agent).map_or(0, |places| places.held.len());
+        match held {
+            0 => AgentStatus::Idle,
+            held if held >= self.limit(agent) => AgentStatus::Busy,
+            _ => AgentStatus::Processing,
+        }
+    }
+
+    fn let_in(&mut self, agent: &AgentName) {
+        let limit = self.limit(agent);
+        let Some(places) = self.agents.get_mut(agent) else { return };
+        while places.held.len() < limit
+            && let Some(next) = places.waiting.pop_front()
+        {
+            places.held.insert(next);
+            self.grants.push_back((next, agent.clone()));
+        }
+    }
+}
+
+impl Space for TestSpace {
+    fn check(&self, agent: &AgentName) -> Result<(), Closed> {
+        match self.agents.get(agent).is_some_and(|places| places.closed) {
+            true => Err(Closed { why: format!("{agent} failed several times in a row"), retry_after_seconds: 30 }),
+            false => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place {
+        let somewhere = self.agents.values().any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
+        assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
+        if let Err(closed) = self.check(agent) {
+            return Place::Closed(closed);
+        }
+        let limit = self.limit(agent);
+        let places = self.agents.entry(agent.clone()).or_default();
+        if places.held.len() >= limit {
+            places.waiting.push_back(lane);
+            return Place::Queued;
+        }
+        places.held.insert(lane);
+        Place::Granted(self.status(agent))
+    }
+
+    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<Ended>) -> AgentStatus {
+        let places = self.agents.entry(agent.clone()).or_default();
+        places.held.remove(&lane);
+        places.waiting.retain(|waiting| *waiting != lane);
+        self.grants.retain(|(granted, _)| *granted != lane);
+        self.losses.retain(|lost| *lost != lane);
+        self.let_in(agent);
+        self.status(agent)
+    }
+
+    fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached> {
+        assert!(!self.reserved.contains_key(&lane), "{lane:?} sets aside twice");
+        let spent = self.reserved.values().copied().fold(self.spent, Spending::plus);
+        if self.budget.is_reached(spent) {
+            return Err(BudgetReached { budget: self.budget, spent });
+        }
+        self.reserved.insert(lane, estimate);
+        Ok(())
+    }
+
+    fn spend(&mut self, lane: Lane, used: Spending) {
+        self.reserved.remove(&lane);
+        self.spent = self.spent.plus(used);
+    }
+
+    fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget;
+    }
+
+    fn estimate_task(&self, _: &AgentName, planned_tokens: u64) -> Estimate {
+        Estimate { tokens: planned_tokens, usd: self.price_usd.map(|price| price * planned_tokens as f64 / 1000.0) }
+    }
+
+    fn estimate_call(&self, _: &AgentName) -> Spending {
+        self.call
+    }
+
+    fn client_attached(&self) -> bool {
+        self.client_attached
+    }
+}
