@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use codelab_protocol::{Digest, ProjectId, Timestamp, TurnId};
+use codelab_protocol::{AgentName, Digest, ProjectId, SessionId, Timestamp, TurnId, UserId};
 
 use crate::StoreError;
 
@@ -88,6 +88,28 @@ impl<'a> Columns<'a> {
     pub fn project(&mut self) -> Result<ProjectId, StoreError> {
         let number = self.int()?;
         ProjectId::new(number).ok_or_else(|| self.invalid())
+    }
+
+    pub fn optional_project(&mut self) -> Result<Option<ProjectId>, StoreError> {
+        let number = self.optional_int()?;
+        number.map(|number| ProjectId::new(number).ok_or_else(|| self.invalid())).transpose()
+    }
+
+    pub fn user(&mut self) -> Result<UserId, StoreError> {
+        self.optional_user()?.ok_or_else(|| self.invalid())
+    }
+
+    pub fn optional_user(&mut self) -> Result<Option<UserId>, StoreError> {
+        let number = self.optional_int()?;
+        number.map(|number| UserId::new(number).ok_or_else(|| self.invalid())).transpose()
+    }
+
+    pub fn agent(&mut self) -> Result<AgentName, StoreError> {
+        self.parsed(|text| AgentName::parse(text).ok())
+    }
+
+    pub fn session(&mut self) -> Result<SessionId, StoreError> {
+        self.parsed(|text| SessionId::parse(text).ok())
     }
 
     pub fn flag(&mut self) -> Result<bool, StoreError> {

@@ -1,18 +1,20 @@
 //! One step of one session: everything the step changed, written all or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, SessionId, Timestamp, TurnId, UserId,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, Timestamp, TurnId, UserId,
 };
 
+use crate::chat::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};
 use crate::row::{
     ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage, StoredSwitch, ToolCallStatus,
 };
 use crate::{Epoch, Realm, SessionKey};
 
+pub(crate) mod chat;
 pub(crate) mod statements;
 
 /// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest event is the one just
-/// before the first of `events`.
+/// before the first of `events`; with `NotFound` when it makes a session in a project that is gone or another user's.
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub key: SessionKey,
@@ -39,6 +41,11 @@ pub struct Commit {
     pub tool_calls_closed: Vec<ToolCallClosed>,
     pub inputs: Vec<NewInput>,
     pub audit: Option<AuditAppended>,
+    // The rest is for sessions of a project only.
+    pub plans: Vec<PlanSaved>,
+    pub spendings: Vec<NewSpending>,
+    pub interactions: Vec<NewInteraction>,
+    pub project_budget: Option<ProjectBudget>,
 }
 
 impl Commit {
@@ -63,6 +70,10 @@ impl Commit {
             tool_calls_closed: Vec::new(),
             inputs: Vec::new(),
             audit: None,
+            plans: Vec::new(),
+            spendings: Vec::new(),
+            interactions: Vec::new(),
+            project_budget: None,
         }
     }
 }
@@ -73,7 +84,7 @@ pub struct NewSession {
     pub realm: Realm,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
-    pub project_id: Option<i64>,
+    pub project_id: Option<ProjectId>,
     pub description: Option<String>,
     pub system_prompt: Option<String>,
     pub created_at: Timestamp,

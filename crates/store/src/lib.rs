@@ -3,6 +3,7 @@
 //! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the caller's.
 
 pub mod audit_chain;
+mod chat;
 mod columns;
 mod commit;
 mod error;
@@ -16,6 +17,10 @@ mod statement;
 mod store;
 mod user;
 
+pub use chat::{
+    AgentUsage, ChatSessionRow, InteractionId, InteractionRow, NewInteraction, NewSpending, OpenApproval, PlanRow,
+    PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnindexedInteraction, UsageReport, UsageSum,
+};
 pub use commit::{
     ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
     ToolCallOpened,

@@ -15,11 +15,23 @@ pub(crate) struct Migration {
 pub(crate) const SQLITE: &[Migration] = &[
     Migration { version: 1, name: "init", sql: include_str!("../migrations/sqlite/0001_init.sql") },
     Migration { version: 2, name: "users", sql: include_str!("../migrations/sqlite/0002_users.sql") },
+    Migration { version: 3, name: "chat", sql: include_str!("../migrations/sqlite/0003_chat.sql") },
+    Migration {
+        version: 4,
+        name: "events_in_order",
+        sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
     Migration { version: 1, name: "init", sql: include_str!("../migrations/postgres/0001_init.sql") },
     Migration { version: 2, name: "users", sql: include_str!("../migrations/postgres/0002_users.sql") },
+    Migration { version: 3, name: "chat", sql: include_str!("../migrations/postgres/0003_chat.sql") },
+    Migration {
+        version: 4,
+        name: "events_in_order",
+        sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
+    },
 ];
 
 const CREATE_LEDGER: &str =
@@ -112,9 +124,15 @@ mod tests {
 
     const ROWS: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ('a', 1, 2); \
          INSERT INTO sessions (id, realm, session_id, user_id, project_id, created_at, last_activity, epoch, state) \
-         VALUES (1, 'project', 's', 7, 8, 1, 2, 1, '{}')";
-    const CHECK: &str = "SELECT COUNT(*) FROM servers, sessions WHERE server_id = 'a' AND address IS NULL \
-         AND project_id = 8 AND state = '{}' AND (SELECT COUNT(*) FROM projects) = 0";
+         VALUES (1, 'project', 's', 7, 8, 1, 2, 1, '{}'); \
+         INSERT INTO messages (session_key, ord, turn, message_id, role, timestamp, error, content) \
+         VALUES (1, 1, 1, 'm1', 'user', 1, 0, 'kept'); \
+         INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) VALUES (7, 3, 2, 'k', 's', 9, 'b')";
+    const CHECK: &str = "SELECT COUNT(*) FROM servers, sessions, messages, events WHERE server_id = 'a' \
+         AND address IS NULL AND project_id = 8 AND state = '{}' AND content = 'kept' \
+         AND (SELECT COUNT(*) FROM projects) = 0 AND (SELECT COUNT(*) FROM task_messages) = 0 \
+         AND (SELECT COUNT(*) FROM spendings) = 0 AND events.session_key = 7 AND seq = 3 AND events.turn = 2 \
+         AND kind = 'k' AND settled = 's' AND events.created_at = 9 AND body = 'b'";
 
     #[test]
     fn the_versions_are_their_places() {

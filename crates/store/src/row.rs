@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, SessionId, SwitchEntry, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId, SwitchEntry, TaskId,
+    Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde_json::{Map, Value};
 
-use crate::{Epoch, Realm, SessionKey};
+use crate::{Epoch, Realm, SessionKey, StoreError};
 
 macro_rules! text_enum {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal,)* }) => {
@@ -58,7 +59,7 @@ pub struct SessionRow {
     pub realm: Realm,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
-    pub project_id: Option<i64>,
+    pub project_id: Option<ProjectId>,
     pub title: Option<String>,
     pub description: Option<String>,
     pub system_prompt: Option<String>,
@@ -93,15 +94,34 @@ pub struct SessionRef {
     pub key: SessionKey,
     pub realm: Realm,
     pub session_id: SessionId,
+    pub user_id: Option<UserId>,
+    pub project_id: Option<ProjectId>,
     pub wake_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredMessage {
-    /// The place in the history, from 1.
+    /// The place in its thread, from 1.
     pub ord: u64,
     pub turn: TurnId,
+    /// Whose thread it belongs to; none for the session's own history.
+    pub task: Option<Origin>,
     pub message: Message,
+}
+
+impl StoredMessage {
+    pub fn is_own(&self) -> bool {
+        self.task.as_ref().is_none_or(|origin| *origin == Origin::default())
+    }
+
+    /// The plan and the task whose thread it belongs to.
+    pub(crate) fn thread(&self) -> Result<Option<(PlanId, TaskId)>, StoreError> {
+        match self.task.clone().unwrap_or_default() {
+            Origin { plan_id: None, task_id: None } => Ok(None),
+            Origin { plan_id: Some(plan), task_id: Some(task) } => Ok(Some((plan, task))),
+            _ => Err(StoreError::Invalid("a task's message names its plan and its task".to_owned())),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use crate::{StoreError, StoreOptions, migrate};
 
 pub(crate) mod backup;
 pub(crate) mod error;
+mod held;
 mod lock;
 mod writer;
 
@@ -78,7 +79,7 @@ impl Sqlite {
         let (reply, answer) = oneshot::channel();
         writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
         // A writer that is gone without an answer died between two instructions; the row may be there.
-        answer.await.unwrap_or(Err(StoreError::Unknown))
+        answer.await.map_or(Err(StoreError::Unknown), |(outcome, _)| outcome)
     }
 
     pub async fn read<T: Send + 'static>(
@@ -109,7 +110,7 @@ impl Sqlite {
         }
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        let job = Job::Read(Box::new(move |connection| drop(reply.send(work(connection)))));
+        let job = Job::read(move |connection| drop(reply.send(work(connection))));
         writer.send(job).await.map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
@@ -121,7 +122,7 @@ impl Sqlite {
         }
         if let Some(writer) = &self.writer {
             let (done, closed) = oneshot::channel();
-            if writer.send(Job::Close(done)).await.is_ok() {
+            if writer.send(Job::close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }

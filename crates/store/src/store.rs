@@ -10,11 +10,13 @@ use crate::options::{DatabaseUrl, StoreOptions};
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::statement::{Param, Stmt, Written};
-use crate::{SessionKey, StoreError};
+use crate::{Realm, SessionKey, StoreError};
 
 mod audit;
 mod life;
 mod logins;
+#[cfg(test)]
+mod query_plan;
 mod read;
 mod servers;
 mod users;
@@ -87,10 +89,17 @@ impl Store {
 
     /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was handed in.
     ///
+    /// A session's commits are stored in the order they are handed in, once its creation has returned.
     /// After `Conflict`, `Unknown` or any other error the session must be read again before the next commit.
     pub async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
-        let key = commit.key;
-        self.write(Some(key), statements::build(commit)?).await.map(drop)
+        let in_project = commit.create.as_ref().is_some_and(|session| session.realm == Realm::Project);
+        // What holds projects goes through one writer: two would come to wait for each other's projects.
+        let key = (!in_project).then_some(commit.key);
+        match self.write(key, statements::build(commit)?).await {
+            // Nothing but its project can be missing from a new session.
+            Err(StoreError::Conflict) if in_project => Err(StoreError::NotFound),
+            written => written.map(drop),
+        }
     }
 
     /// Whether the database answers and its writer is alive.

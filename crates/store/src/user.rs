@@ -47,6 +47,8 @@ pub struct NewAgent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentRow {
     pub agent: NewAgent,
+    /// Whether it takes tasks; a person can take it out of service.
+    pub registered: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

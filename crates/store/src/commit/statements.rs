@@ -35,11 +35,15 @@ const UPDATE_SESSION_ACTIVITY: &str = update_session!(", last_activity = $4", "5
 const UPDATE_SESSION_SCHEDULE: &str = update_session!(", wake_at = $4, running = $5", "6", "7", "8");
 const UPDATE_SESSION_BOTH: &str = update_session!(", wake_at = $4, running = $5, last_activity = $6", "7", "8", "9");
 
-const UPDATE_TITLE: &str = "UPDATE sessions SET title = $1 WHERE id = $2";
+const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
 
 const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, message_id, role, agent_id, name, \
      tool_call_id, timestamp, error, usage, tool_calls, content) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+
+const INSERT_TASK_MESSAGE: &str = "INSERT INTO task_messages (session_key, plan_id, task_id, ord, turn, message_id, \
+     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
 
 const INSERT_EVENT: &str = "INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
@@ -86,7 +90,10 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     let key = || Param::from(session_key);
     let mut stmts = Vec::with_capacity(2 + commit.messages.len() + commit.events.len());
     match commit.create.take() {
-        Some(session) => stmts.push(insert_session(&mut commit, &session)?),
+        Some(session) => {
+            stmts.extend(super::chat::hold_project(&session));
+            stmts.push(insert_session(&mut commit, &session)?);
+        }
         None => fence(&mut commit, &mut stmts),
     }
     for message in std::mem::take(&mut commit.messages) {
@@ -130,6 +137,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     if let Some(audit) = &commit.audit {
         append_audit(&commit, audit, &mut stmts)?;
     }
+    super::chat::append(&mut commit, &mut stmts)?;
     stmts.extend(commit.events.into_iter().map(|event| insert_event(key(), event)));
     Ok(stmts)
 }
@@ -161,7 +169,7 @@ fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, Sto
         Param::optional_text(session.system_prompt.as_deref()),
         session.created_at.into(),
         commit.last_activity.unwrap_or(session.created_at).into(),
-        (commit.messages.len() as u64).into(),
+        own_messages(commit).into(),
         commit.events.last().map_or(0, |last| last.seq).into(),
         Param::optional_text(session.owner.as_deref()),
         commit.epoch.0.into(),
@@ -175,7 +183,7 @@ fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, Sto
 fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
     let mut params = Vec::with_capacity(9);
     params.push(Param::optional(commit.events.last().map(|last| last.seq)));
-    params.push((commit.messages.len() as u64).into());
+    params.push(own_messages(commit).into());
     params.push(Param::optional(commit.state.take()));
     if let Some(schedule) = commit.schedule {
         params.extend([Param::optional(schedule.wake_at), schedule.running.into()]);
@@ -195,14 +203,23 @@ fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
     }
 }
 
+/// Tasks have threads of their own, which are no part of the session's history.
+fn own_messages(commit: &Commit) -> u64 {
+    commit.messages.iter().filter(|message| message.is_own()).count() as u64
+}
+
 fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError> {
+    let thread = stored.thread()?;
     let message = stored.message;
     let tool_calls = match message.tool_calls.as_slice() {
         [] => Param::Null,
         calls => json(&calls)?,
     };
-    let params = vec![
-        key,
+    let (sql, mut params) = match thread {
+        None => (INSERT_MESSAGE, vec![key]),
+        Some((plan, task)) => (INSERT_TASK_MESSAGE, vec![key, Param::text(plan.as_str()), Param::text(task.as_str())]),
+    };
+    params.extend([
         stored.ord.into(),
         stored.turn.0.into(),
         Param::text(message.message_id.as_str()),
@@ -215,8 +232,8 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
         message.usage.as_ref().map_or(Ok(Param::Null), json)?,
         tool_calls,
         message.content.into(),
-    ];
-    Ok(Stmt::one(INSERT_MESSAGE, params))
+    ]);
+    Ok(Stmt::one(sql, params))
 }
 
 fn insert_event(key: Param, event: StoredEvent) -> Stmt {
@@ -323,7 +340,7 @@ fn insert_audit(key: Param, row: &AuditRow) -> Result<Stmt, StoreError> {
     Ok(Stmt::one(INSERT_AUDIT, params))
 }
 
-fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Param, StoreError> {
+pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Param, StoreError> {
     let text = serde_json::to_string(value);
     text.map(Param::from).map_err(|_| StoreError::Invalid("a value has no JSON form".to_owned()))
 }

@@ -2,31 +2,59 @@
 //!
 //! The jobs of a batch do not touch each other: when one fails, the others are run again without it.
 
+use std::time::{Duration, Instant};
+
 use rusqlite::Connection;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::translate;
+use super::held::HeldStatements;
 use super::lock::DatabaseLock;
 use crate::StoreError;
-use crate::statement::{Expect, Stmt, Written};
+use crate::statement::{Stmt, Written};
 use crate::store::Counters;
 
-type Reply = oneshot::Sender<Result<Written, StoreError>>;
+/// Not longer than a fast disk takes for an fsync, so that it costs little beside what it follows.
+const LOOK_OUT: Duration = Duration::from_micros(100);
+
+type Outcome = Result<Written, StoreError>;
+
+/// The statements go back with the outcome, so that the caller's thread frees them and not the one that all wait for.
+pub(super) type Answer = (Outcome, Vec<Stmt>);
 
 pub(super) struct WriteJob {
     stmts: Vec<Stmt>,
-    reply: Reply,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl WriteJob {
+    fn answer(self, outcome: Outcome) {
+        let _ = self.reply.send((outcome, self.stmts));
+    }
 }
 
 pub(super) enum Job {
     Write(WriteJob),
+    Other(OtherJob),
+}
+
+pub(super) enum OtherJob {
     Read(Box<dyn FnOnce(&Connection) + Send>),
     Close(oneshot::Sender<()>),
 }
 
 impl Job {
-    pub fn write(stmts: Vec<Stmt>, reply: Reply) -> Self {
+    pub fn write(stmts: Vec<Stmt>, reply: oneshot::Sender<Answer>) -> Self {
         Self::Write(WriteJob { stmts, reply })
+    }
+
+    pub fn read(work: impl FnOnce(&Connection) + Send + 'static) -> Self {
+        Self::Other(OtherJob::Read(Box::new(work)))
+    }
+
+    pub fn close(done: oneshot::Sender<()>) -> Self {
+        Self::Other(OtherJob::Close(done))
     }
 }
 
@@ -38,22 +66,7 @@ pub(super) fn run(
     max_batch: usize,
     counters: &Counters,
 ) {
-    let mut batch = Vec::with_capacity(max_batch);
-    let mut closing = Vec::new();
-    while let Some(job) = queue.blocking_recv() {
-        let mut other = gather(job, &mut queue, &mut batch, max_batch);
-        if !batch.is_empty() {
-            run_batch(&connection, &mut batch, counters);
-        }
-        match other.take() {
-            Some(Job::Read(work)) => work(&connection),
-            Some(Job::Close(done)) => {
-                queue.close();
-                closing.push(done);
-            }
-            Some(Job::Write(_)) | None => {}
-        }
-    }
+    let closing = serve(&connection, &mut queue, max_batch, counters);
     if let Err((_, error)) = connection.close() {
         tracing::warn!(error = %translate(error), "the database did not close cleanly");
     }
@@ -63,33 +76,96 @@ pub(super) fn run(
     }
 }
 
-/// Moves the writes that wait into `batch`; stops at a job of another kind and returns it.
-fn gather(first: Job, queue: &mut mpsc::Receiver<Job>, batch: &mut Vec<WriteJob>, max_batch: usize) -> Option<Job> {
-    let mut next = Some(first);
-    while let Some(job) = next {
-        match job {
-            Job::Write(write) => batch.push(write),
-            other => return Some(other),
+/// Returns those who wait for the end.
+fn serve(
+    connection: &Connection,
+    queue: &mut mpsc::Receiver<Job>,
+    max_batch: usize,
+    counters: &Counters,
+) -> Vec<oneshot::Sender<()>> {
+    let mut statements = HeldStatements::new(connection);
+    let mut batch = Batch::new(max_batch);
+    let mut closing = Vec::new();
+    while let Some(job) = next_job(queue) {
+        batch.take(job);
+        batch.gather(queue);
+        if !batch.jobs.is_empty() {
+            run_batch(&mut statements, &mut batch, queue, counters);
         }
-        next = if batch.len() < max_batch { queue.try_recv().ok() } else { None };
+        match batch.other.take() {
+            Some(OtherJob::Read(work)) => work(connection),
+            Some(OtherJob::Close(done)) => {
+                queue.close();
+                closing.push(done);
+            }
+            None => {}
+        }
     }
-    None
+    closing
 }
 
-fn run_batch(connection: &Connection, batch: &mut Vec<WriteJob>, counters: &Counters) {
-    match transact(connection, batch) {
+/// Those who were answered just now often have more to write, and putting this thread to sleep and waking it again takes
+/// as long as they do: it looks out for them a moment before it sleeps.
+fn next_job(queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    let answered = Instant::now();
+    while answered.elapsed() < LOOK_OUT {
+        match queue.try_recv() {
+            Ok(job) => return Some(job),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    queue.blocking_recv()
+}
+
+/// The writes that share a transaction, and what comes after them.
+struct Batch {
+    jobs: Vec<WriteJob>,
+    /// A job of another kind: it waits for the writes before it, and the writes behind it for the next batch.
+    other: Option<OtherJob>,
+    max_jobs: usize,
+}
+
+impl Batch {
+    fn new(max_jobs: usize) -> Self {
+        Self { jobs: Vec::with_capacity(max_jobs), other: None, max_jobs }
+    }
+
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Write(write) => self.jobs.push(write),
+            Job::Other(other) => self.other = Some(other),
+        }
+    }
+
+    /// Takes what waits in the queue, as far as there is room.
+    fn gather(&mut self, queue: &mut mpsc::Receiver<Job>) {
+        while self.other.is_none() && self.jobs.len() < self.max_jobs {
+            let Ok(job) = queue.try_recv() else { return };
+            self.take(job);
+        }
+    }
+}
+
+fn run_batch(
+    statements: &mut HeldStatements<'_>,
+    batch: &mut Batch,
+    queue: &mut mpsc::Receiver<Job>,
+    counters: &Counters,
+) {
+    match transact(statements, batch, queue) {
         Ok(outcomes) => {
             counters.count(outcomes.iter().filter(|outcome| outcome.is_ok()).count());
-            for (job, outcome) in batch.drain(..).zip(outcomes) {
-                let _ = job.reply.send(outcome);
+            for (job, outcome) in batch.jobs.drain(..).zip(outcomes) {
+                job.answer(outcome);
             }
         }
         Err(error) => {
-            if !connection.is_autocommit() && run_sql(connection, "ROLLBACK").is_err() {
+            if !statements.connection.is_autocommit() && run_sql(statements, "ROLLBACK").is_err() {
                 tracing::error!("a failed transaction could not be rolled back");
             }
-            for job in batch.drain(..) {
-                let _ = job.reply.send(Err(error.clone()));
+            for job in batch.jobs.drain(..) {
+                job.answer(Err(error.clone()));
             }
         }
     }
@@ -99,60 +175,66 @@ fn run_batch(connection: &Connection, batch: &mut Vec<WriteJob>, counters: &Coun
 ///
 /// The jobs run together, without savepoints, which cost a copy of every page a job touches. Only when one of them fails
 /// is the batch rolled back and run again with a savepoint for each, so that the others are not touched by its failure.
-fn transact(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
-    run_sql(connection, "BEGIN IMMEDIATE")?;
-    let together: Result<Vec<_>, _> = batch.iter().map(|job| apply(connection, &job.stmts)).collect();
-    let outcomes = match together {
+fn transact(
+    statements: &mut HeldStatements<'_>,
+    batch: &mut Batch,
+    queue: &mut mpsc::Receiver<Job>,
+) -> Result<Vec<Outcome>, StoreError> {
+    run_sql(statements, "BEGIN IMMEDIATE")?;
+    let outcomes = match together(statements, batch, queue) {
         Ok(written) => written.into_iter().map(Ok).collect(),
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
-        Err(error) if batch.len() == 1 || connection.is_autocommit() => return Err(error),
+        Err(error) if batch.jobs.len() == 1 || statements.connection.is_autocommit() => return Err(error),
         Err(_) => {
-            run_sql(connection, "ROLLBACK")?;
-            run_sql(connection, "BEGIN IMMEDIATE")?;
-            batch.iter().map(|job| isolated(connection, &job.stmts)).collect::<Result<_, _>>()?
+            run_sql(statements, "ROLLBACK")?;
+            run_sql(statements, "BEGIN IMMEDIATE")?;
+            batch.jobs.iter().map(|job| isolated(statements, &job.stmts)).collect::<Result<_, _>>()?
         }
     };
-    run_sql(connection, "COMMIT")?;
+    run_sql(statements, "COMMIT")?;
     Ok(outcomes)
 }
 
+/// Those who were answered by the batch before come back while this one runs: they still share its fsync.
+fn together(
+    statements: &mut HeldStatements<'_>,
+    batch: &mut Batch,
+    queue: &mut mpsc::Receiver<Job>,
+) -> Result<Vec<Written>, StoreError> {
+    let mut written = Vec::with_capacity(batch.max_jobs);
+    while let Some(job) = batch.jobs.get(written.len()) {
+        written.push(apply(statements, &job.stmts)?);
+        if written.len() == batch.jobs.len() {
+            batch.gather(queue);
+        }
+    }
+    Ok(written)
+}
+
 /// The outer error ends the whole batch, the inner one only this job.
-fn isolated(connection: &Connection, stmts: &[Stmt]) -> Result<Result<Written, StoreError>, StoreError> {
-    run_sql(connection, "SAVEPOINT job")?;
-    let outcome = apply(connection, stmts);
+fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
+    run_sql(statements, "SAVEPOINT job")?;
+    let outcome = apply(statements, stmts);
     if let Err(error) = &outcome {
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
-        if connection.is_autocommit() {
+        if statements.connection.is_autocommit() {
             return Err(error.clone());
         }
-        run_sql(connection, "ROLLBACK TO job")?;
+        run_sql(statements, "ROLLBACK TO job")?;
     }
-    run_sql(connection, "RELEASE job")?;
+    run_sql(statements, "RELEASE job")?;
     Ok(outcome)
 }
 
-fn apply(connection: &Connection, stmts: &[Stmt]) -> Result<Written, StoreError> {
+fn apply(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Written, StoreError> {
     let mut last = Written::default();
     for stmt in stmts {
-        let written = execute(connection, stmt).map_err(translate)?;
+        let written = statements.execute(stmt).map_err(translate)?;
         last = stmt.check(written)?;
     }
     Ok(last)
 }
 
-fn execute(connection: &Connection, stmt: &Stmt) -> rusqlite::Result<Written> {
-    let mut statement = connection.prepare_cached(stmt.sql)?;
-    let params = rusqlite::params_from_iter(&stmt.params);
-    if stmt.expect != Expect::Number {
-        return Ok(Written { rows: statement.execute(params)? as u64, number: None });
-    }
-    let mut rows = statement.query(params)?;
-    let number = rows.next()?.map(|row| row.get(0)).transpose()?;
-    // A statement that returns rows takes effect only when it is run to its end.
-    while rows.next()?.is_some() {}
-    Ok(Written { rows: u64::from(number.is_some()), number })
-}
-
-fn run_sql(connection: &Connection, sql: &'static str) -> Result<(), StoreError> {
-    connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).map_err(translate)
+fn run_sql(statements: &mut HeldStatements<'_>, sql: &'static str) -> Result<(), StoreError> {
+    statements.run(sql).map_err(translate)
 }

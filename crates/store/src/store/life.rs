@@ -12,10 +12,13 @@ const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active =
 const RESTORE: &str = "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
 
 // The session's own row goes first: from then on no commit of it can add anything.
-const PURGE: [&str; 9] = [
+const PURGE: [&str; 12] = [
     "DELETE FROM sessions WHERE id = $1",
     "DELETE FROM events WHERE session_key = $1",
     "DELETE FROM messages WHERE session_key = $1",
+    "DELETE FROM task_messages WHERE session_key = $1",
+    "DELETE FROM plans WHERE session_key = $1",
+    "DELETE FROM interactions WHERE session_key = $1",
     "DELETE FROM agent_contexts WHERE session_key = $1",
     "DELETE FROM agent_switches WHERE session_key = $1",
     "DELETE FROM pending_approvals WHERE session_key = $1",
@@ -48,7 +51,8 @@ impl Store {
         self.write(Some(key), vec![Stmt::one(RESTORE, vec![key.into()])]).await.map(drop).map_err(missing)
     }
 
-    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without the arguments.
+    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without the arguments, and
+    /// so does what the session spent.
     pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
         let mut stmts: Vec<_> = PURGE.iter().map(|sql| Stmt::any(sql, vec![key.into()])).collect();
         stmts[0].expect = crate::statement::Expect::One;

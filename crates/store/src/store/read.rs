@@ -1,8 +1,8 @@
 //! What a session is made of, read back. Each method is one query.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Role, SessionId, SessionInfo, SwitchEntry,
-    TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Origin, PlanId, Role, SessionId, SessionInfo,
+    SwitchEntry, TaskId, TurnId, TurnStatus,
 };
 
 use super::Store;
@@ -14,8 +14,8 @@ use crate::row::{
 use crate::statement::Param;
 use crate::{Epoch, Realm, SessionKey, StoreError};
 
-/// Which part of the history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which messages: a part of the session's own history, or the thread of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageRange {
     All,
     /// The `limit` newest messages below `before` (or of all), oldest first.
@@ -29,6 +29,10 @@ pub enum MessageRange {
     },
     /// Of this turn and all later ones.
     FromTurn(TurnId),
+    Task {
+        plan: PlanId,
+        task: TaskId,
+    },
 }
 
 const SESSION: &str = "SELECT id, realm, session_id, user_id, project_id, title, description, system_prompt, \
@@ -38,19 +42,28 @@ const LIST: &str = "SELECT session_id, title, created_at, last_activity, is_acti
      WHERE realm = $1 AND deleted_at IS NULL ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_at IS NULL";
 
+macro_rules! message_columns {
+    () => {
+        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content"
+    };
+}
+pub(super) use message_columns;
+
 macro_rules! select_messages {
     ($where:literal) => {
-        concat!(
-            "SELECT ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, ",
-            "content FROM messages WHERE session_key = $1 AND ",
-            $where
-        )
+        concat!("SELECT ", message_columns!(), " FROM messages WHERE session_key = $1 AND ", $where)
     };
 }
 const MESSAGES_FROM: &str = select_messages!("ord >= $2 ORDER BY ord");
 const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
 // In the order of the index by turn, which the planner would not take for another order.
 const MESSAGES_FROM_TURN: &str = select_messages!("turn >= $2 ORDER BY turn, ord");
+
+const MESSAGES_OF_TASK: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM task_messages WHERE session_key = $1 AND plan_id = $2 AND task_id = $3 ORDER BY ord"
+);
 
 /// Bodies of events read at once.
 const MAX_PAGE_BYTES: u64 = 256 * 1024;
@@ -59,8 +72,6 @@ const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM eve
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const EVENT_SIZES: &str = "SELECT CAST(OCTET_LENGTH(body) AS BIGINT) FROM events WHERE session_key = $1 AND seq > $2 \
      ORDER BY seq LIMIT $3";
-const EVENTS_OF_TURN: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
-     WHERE session_key = $1 AND turn = $2 AND seq > $3 ORDER BY seq LIMIT $4";
 const SWITCHES: &str = "SELECT from_agent, to_agent, reason, confidence, switched_at FROM agent_switches \
      WHERE session_key = $1 ORDER BY ord";
 const CONTEXT: &str = "SELECT current_agent, switch_count, metadata, created_at, last_switch_at FROM agent_contexts \
@@ -118,6 +129,10 @@ impl Store {
                 newest_first.reverse();
                 return Ok(newest_first);
             }
+            MessageRange::Task { plan, task } => {
+                let params = vec![key.into(), Param::text(plan.as_str()), Param::text(task.as_str())];
+                return Ok(of_task(self.read(MESSAGES_OF_TASK, params, message).await?, &plan, &task));
+            }
         };
         self.read(sql, vec![key.into(), from.into()], message).await
     }
@@ -138,17 +153,6 @@ impl Store {
             return Ok(Vec::new());
         }
         self.read(EVENTS, params(page), event).await
-    }
-
-    pub async fn events_of_turn(
-        &self,
-        key: SessionKey,
-        turn: TurnId,
-        after_seq: u64,
-        limit: usize,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let params = vec![key.into(), turn.0.into(), after_seq.into(), (limit as u64).into()];
-        self.read(EVENTS_OF_TURN, params, event).await
     }
 
     pub async fn switches(&self, key: SessionKey) -> Result<Vec<SwitchEntry>, StoreError> {
@@ -186,8 +190,8 @@ fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
         key: SessionKey::from_raw(row.int()?),
         realm: row.parsed(Realm::parse)?,
         session_id: row.parsed(|text| SessionId::parse(text).ok())?,
-        user_id: row.optional_int()?.and_then(UserId::new),
-        project_id: row.optional_int()?,
+        user_id: row.optional_user()?,
+        project_id: row.optional_project()?,
         title: row.optional_string()?,
         description: row.optional_string()?,
         system_prompt: row.optional_string()?,
@@ -216,7 +220,15 @@ fn session_info(row: &mut Columns<'_>) -> Result<SessionInfo, StoreError> {
     })
 }
 
-fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError> {
+/// A thread's messages do not say whose they are, the question does.
+pub(super) fn of_task(mut messages: Vec<StoredMessage>, plan: &PlanId, task: &TaskId) -> Vec<StoredMessage> {
+    for message in &mut messages {
+        message.task = Some(Origin { plan_id: Some(plan.clone()), task_id: Some(task.clone()) });
+    }
+    messages
+}
+
+pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError> {
     let (ord, turn) = (row.count()?, row.turn()?);
     let message_id = row.parsed(|text| MessageId::parse(text).ok())?;
     let role = row.parsed(role)?;
@@ -229,7 +241,7 @@ fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError> {
     let content = row.string()?;
     let message =
         Message { message_id, role, content, agent_id, name, tool_calls, tool_call_id, timestamp, usage, error };
-    Ok(StoredMessage { ord, turn, message })
+    Ok(StoredMessage { ord, turn, task: None, message })
 }
 
 fn role(text: &str) -> Option<Role> {
@@ -268,7 +280,12 @@ fn context(row: &mut Columns<'_>) -> Result<ContextRow, StoreError> {
 }
 
 fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
-    let info = ApprovalInfo {
+    let info = approval_info(row)?;
+    Ok(ApprovalRow { info, status: row.parsed(ApprovalStatus::parse)?, decided_at: row.optional_time()? })
+}
+
+pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, StoreError> {
+    Ok(ApprovalInfo {
         call_id: row.parsed(|text| CallId::parse(text).ok())?,
         kind: row.string()?,
         tool_name: row.string()?,
@@ -279,8 +296,7 @@ fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
         created_at: row.time()?,
         expires_at: row.optional_time()?,
         timeout_seconds: row.count()?,
-    };
-    Ok(ApprovalRow { info, status: row.parsed(ApprovalStatus::parse)?, decided_at: row.optional_time()? })
+    })
 }
 
 fn tool_call(row: &mut Columns<'_>) -> Result<ToolCallRow, StoreError> {
@@ -296,13 +312,13 @@ fn tool_call(row: &mut Columns<'_>) -> Result<ToolCallRow, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::query_plan::{assert_uses, empty};
     use super::*;
 
     /// A session of thousands of rows must not be walked through for a few of them.
     #[test]
     fn sqlite_finds_rows_by_the_intended_index() {
-        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
-        crate::migrate::sqlite(&mut connection, crate::migrate::SQLITE).unwrap();
+        let connection = empty();
         for (sql, index) in [
             (SESSION, "sqlite_autoindex_sessions_1"),
             (LIST, "sessions_by_activity"),
@@ -310,21 +326,13 @@ mod tests {
             (MESSAGES_FROM, "PRIMARY KEY (session_key=? AND ord>?)"),
             (MESSAGES_BEFORE, "PRIMARY KEY (session_key=? AND ord<?)"),
             (MESSAGES_FROM_TURN, "messages_by_turn (session_key=? AND turn>?)"),
-            (EVENTS, "PRIMARY KEY (session_key=? AND seq>?)"),
-            (EVENTS_OF_TURN, "events_by_turn (session_key=? AND turn=? AND seq>?)"),
+            (MESSAGES_OF_TASK, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
+            (EVENTS, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
+            (EVENT_SIZES, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
             (APPROVALS_PENDING, "pending_approvals_open"),
             (APPROVAL, "PRIMARY KEY (session_key=? AND call_id=?)"),
         ] {
-            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            for place in 1..=statement.parameter_count() {
-                statement.raw_bind_parameter(place, 1).unwrap();
-            }
-            let mut plan = String::new();
-            let mut rows = statement.raw_query();
-            while let Some(row) = rows.next().unwrap() {
-                plan.push_str(&row.get::<_, String>(3).unwrap());
-            }
-            assert!(plan.contains(index), "{sql}\n{plan}");
+            assert_uses(&connection, sql, index);
         }
     }
 }

@@ -15,7 +15,6 @@ const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = 
 const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
-const RELEASE: &str = "DELETE FROM servers WHERE server_id = $1";
 
 // Takes a session that nobody owns, that is ours, or whose owner's lease lapsed or is gone.
 const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
@@ -23,11 +22,11 @@ const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id 
      RETURNING epoch";
 const EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
 
-const DUE: &str = "SELECT id, realm, session_id, wake_at FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
+const DUE: &str = "SELECT id, realm, session_id, user_id, project_id, wake_at FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
      AND (owner IS NULL OR owner = $2 \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
      ORDER BY wake_at, id LIMIT $4";
-const RUNNING: &str = "SELECT id, realm, session_id, wake_at FROM sessions WHERE running = 1 AND id > $1 \
+const RUNNING: &str = "SELECT id, realm, session_id, user_id, project_id, wake_at FROM sessions WHERE running = 1 AND id > $1 \
      AND deleted_at IS NULL AND (owner IS NULL OR owner = $2 \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
      ORDER BY id LIMIT $4";
@@ -49,11 +48,6 @@ impl Store {
         self.write(None, vec![Stmt::one(RENEW, params)]).await.map(drop)
     }
 
-    /// Its sessions are free for others at once.
-    pub async fn release_server(&self, server_id: &str) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(RELEASE, vec![Param::text(server_id)])]).await.map(drop)
-    }
-
     /// Its sessions are free for others at once; the row tells since when.
     pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])]).await.map(drop)
@@ -65,7 +59,7 @@ impl Store {
         self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])]).await.map(drop)
     }
 
-    /// Until when a server's lease runs or ran; `None` when it was given back or never existed.
+    /// Until when a server's lease runs or ran; `None` when it never existed.
     pub async fn server_lease(&self, server_id: &str) -> Result<Option<Timestamp>, StoreError> {
         self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time()).await
     }
@@ -122,6 +116,8 @@ fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
         key: SessionKey::from_raw(row.int()?),
         realm: row.parsed(Realm::parse)?,
         session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        user_id: row.optional_user()?,
+        project_id: row.optional_project()?,
         wake_at: row.optional_time()?,
     })
 }

@@ -1,10 +1,14 @@
-//! A user's projects and their agents.
+//! A user's projects with their agents and sessions.
 //!
 //! Nothing here can be asked without an owner: a [`UserStore`] is bound to a user, and a [`ProjectStore`] comes only from
-//! one and is bound to a project of that user. Another user's project is simply not there.
+//! one and is bound to a project of that user. Another user's project is simply not there. The one way around is
+//! [`Store::project_of_anyone`], for whoever operates the server.
 
 mod agents;
+mod chats;
+mod interactions;
 mod projects;
+mod usage;
 
 use codelab_protocol::UserId;
 

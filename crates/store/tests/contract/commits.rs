@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codelab_protocol::{Digest, Role, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId};
+use codelab_protocol::{Digest, ProjectId, Role, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId};
 use codelab_store::{
     ApprovalClosed, ApprovalExtended, ApprovalStatus, Commit, Epoch, InputRow, MessageRange, NewContext, NewInput,
     Realm, Schedule, StoreError, StoredSwitch, ToolCallClosed, ToolCallOpened, ToolCallStatus,
@@ -21,7 +21,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     let key = commit.key;
     commit.create = commit.create.map(|mut session| {
         session.user_id = UserId::new(7);
-        session.project_id = Some(8);
+        session.project_id = ProjectId::new(8);
         session.description = Some(AWKWARD.to_owned());
         session.system_prompt = Some("be brief".to_owned());
         session.owner = Some("server-1".to_owned());
@@ -71,7 +71,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     let store = &harness.store;
     let row = store.session(Realm::Runtime, &id("whole")).await.unwrap().unwrap();
     assert_eq!((row.key, row.epoch, row.owner.as_deref()), (key, FIRST, Some("server-1")));
-    assert_eq!((row.user_id, row.project_id), (UserId::new(7), Some(8)));
+    assert_eq!((row.user_id, row.project_id), (UserId::new(7), ProjectId::new(8)));
     assert_eq!((row.title.as_deref(), row.description.as_deref()), (Some(AWKWARD), Some(AWKWARD)));
     assert_eq!(row.system_prompt.as_deref(), Some("be brief"));
     assert_eq!(Some(row.state), written.state);
@@ -102,7 +102,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     store.commit(next).await.unwrap();
     let row = store.session(Realm::Runtime, &id("whole")).await.unwrap().unwrap();
     assert_eq!((Some(row.state), row.last_activity), (written.state, at(9)));
-    assert_eq!((row.schedule, row.title.as_deref()), (Schedule::default(), Some("short")));
+    assert_eq!((row.schedule, row.title.as_deref()), (Schedule::default(), Some(AWKWARD)), "a title stays");
     let context = store.context(key).await.unwrap().unwrap();
     assert_eq!((context.current_agent, context.created_at, context.last_switch_at), (agent("ask"), at(0), None));
     harness

@@ -1,8 +1,8 @@
 //! A store on a fresh database, a way around it for tampering, and short ways to make rows.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Role, SessionId, Timestamp, TurnId,
-    arguments_digest,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role, SessionId, TaskId,
+    Timestamp, TurnId, UserId, arguments_digest,
 };
 use codelab_store::{
     Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent, StoredMessage,
@@ -162,6 +162,18 @@ pub fn create(name: &str) -> Commit {
     commit
 }
 
+/// The first commit of a session in a project.
+pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
+    let mut commit = create(name);
+    let session = commit.create.as_mut().unwrap();
+    (session.realm, session.user_id, session.project_id) = (Realm::Project, Some(user), Some(project));
+    commit
+}
+
+pub fn task_id(text: &str) -> TaskId {
+    TaskId::parse(text).unwrap()
+}
+
 pub fn event(seq: u64, turn: u64) -> StoredEvent {
     StoredEvent {
         seq,
@@ -186,7 +198,7 @@ pub fn message(ord: u64, turn: u64, content: &str) -> StoredMessage {
         usage: None,
         error: false,
     };
-    StoredMessage { ord, turn: TurnId(turn), message }
+    StoredMessage { ord, turn: TurnId(turn), task: None, message }
 }
 
 pub fn approval(call_id: &str) -> ApprovalInfo {

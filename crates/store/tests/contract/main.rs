@@ -5,13 +5,16 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
 
 mod audit;
+mod chats;
 mod commits;
 mod harness;
 mod life;
+mod memories;
 mod ownership;
 mod postgres;
 mod reads;
 mod sqlite;
+mod usage;
 mod users;
 
 use harness::{Engine, Harness};
@@ -52,7 +55,7 @@ contract! {
     commits::one_decision_wins,
     commits::repeats_are_recognised,
     reads::ranges_of_messages,
-    reads::events_by_place_and_by_turn,
+    reads::events_by_place,
     reads::sessions_are_listed_by_activity,
     reads::abandoned_reads_do_no_harm,
     reads::a_read_only_store_reads_and_never_writes,
@@ -72,4 +75,19 @@ contract! {
     users::a_removed_project_takes_everything_along,
     users::a_login_ticket_is_taken_once_and_in_time,
     users::a_web_session_lasts_until_its_end,
+    chats::sessions_are_listed_for_their_user,
+    chats::a_session_is_made_only_in_a_living_project_of_its_user,
+    chats::tasks_have_threads_of_their_own,
+    chats::histories_are_read_in_pages,
+    chats::plans_are_saved_as_they_stand,
+    chats::open_approvals_of_all_sessions_are_found,
+    chats::another_user_reads_nothing,
+    chats::project_sessions_are_found_after_a_restart,
+    usage::spendings_are_summed,
+    usage::what_was_spent_outlives_the_session_and_not_the_project,
+    usage::an_agents_average_is_over_its_newest_tasks,
+    usage::a_budget_changes_with_the_session_that_was_asked,
+    memories::interactions_come_back_in_order,
+    memories::each_interaction_is_indexed_once,
+    memories::what_is_remembered_goes_with_its_source,
 }

@@ -3,13 +3,13 @@
 use codelab_protocol::{AgentId, Digest, Patch, ProjectId, Tool, UserId};
 use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, Realm, StoreError};
 
-use crate::harness::{Harness, agent, approval, at, create, id, random};
+use crate::harness::{Harness, agent, approval, at, chat, id, random};
 
-fn user(number: i64) -> UserId {
+pub fn user(number: i64) -> UserId {
     UserId::new(number).unwrap()
 }
 
-fn new_agent(name: &str) -> NewAgent {
+pub fn new_agent(name: &str) -> NewAgent {
     NewAgent {
         agent_id: AgentId::parse(&format!("agent-{:016x}", random())).unwrap(),
         name: agent(name),
@@ -25,7 +25,7 @@ fn new_agent(name: &str) -> NewAgent {
     }
 }
 
-fn new_project(name: &str) -> NewProject {
+pub fn new_project(name: &str) -> NewProject {
     NewProject {
         name: name.to_owned(),
         description: None,
@@ -80,9 +80,15 @@ pub async fn another_user_finds_nothing(harness: Harness) -> Harness {
         assert_eq!(stranger.agent(&agent).await.unwrap(), None);
         let change = AgentChange { role: Some("thief".to_owned()), ..AgentChange::default() };
         assert_eq!(stranger.change_agent(&agent, change, at(2)).await, Err(StoreError::NotFound));
+        assert_eq!(stranger.set_agent_registered(&agent, false, at(2)).await, Err(StoreError::NotFound));
         assert_eq!(stranger.delete_agent(&agent, at(2)).await, Err(StoreError::NotFound));
     }
-    assert_eq!(project.agent(&agent).await.unwrap().unwrap().agent.role, "developer");
+    let found = project.agent(&agent).await.unwrap().unwrap();
+    assert_eq!((found.agent.role.as_str(), found.registered), ("developer", true));
+    // Whoever operates the server finds it with its owner.
+    let operated = harness.store.project_of_anyone(project.id()).await.unwrap().unwrap();
+    assert_eq!((operated.user(), operated.row()), (user(1), project.row()));
+    assert!(harness.store.project_of_anyone(ProjectId::new(i64::MAX).unwrap()).await.unwrap().is_none());
     harness
 }
 
@@ -154,6 +160,11 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
         concurrency_limit: 9,
     };
     assert_eq!((row.agent, row.created_at, row.updated_at), (expected, at(4), at(5)));
+    for registered in [false, true] {
+        project.set_agent_registered(agent_id, registered, at(6)).await.unwrap();
+        let row = project.agent(agent_id).await.unwrap().unwrap();
+        assert_eq!((row.registered, row.updated_at), (registered, at(5)));
+    }
     project.delete_agent(agent_id, at(6)).await.unwrap();
     assert_eq!(project.delete_agent(agent_id, at(6)).await, Err(StoreError::NotFound));
     assert_eq!(names(&project).await, ["agent_coder", "agent_writer"]);
@@ -166,9 +177,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
     let project = mine.create_project(new_project("doomed"), at(1)).await.unwrap();
     let kept = mine.create_project(new_project("kept"), at(1)).await.unwrap();
     for (name, place) in [("inside", &project), ("beside", &kept)] {
-        let mut commit = create(name);
-        let session = commit.create.as_mut().unwrap();
-        (session.realm, session.user_id, session.project_id) = (Realm::Project, Some(user(1)), Some(place.id().get()));
+        let mut commit = chat(name, user(1), place.id());
         commit.approvals_opened.push(approval("c1"));
         store.commit(commit).await.unwrap();
     }

@@ -14,7 +14,8 @@ macro_rules! select_agents {
     ($where:literal) => {
         concat!(
             "SELECT agent_id, name, role, description, model, temperature, max_tokens, system_prompt, allowed_tools, ",
-            "file_restrictions, concurrency_limit, created_at, updated_at FROM project_agents WHERE project_id = $1 ",
+            "file_restrictions, concurrency_limit, registered, created_at, updated_at ",
+            "FROM project_agents WHERE project_id = $1 ",
             $where
         )
     };
@@ -46,6 +47,9 @@ const SET_SYSTEM_PROMPT: &str = "UPDATE project_agents SET system_prompt = $1 WH
 const SET_ALLOWED_TOOLS: &str = "UPDATE project_agents SET allowed_tools = $1 WHERE agent_id = $2";
 const SET_FILE_RESTRICTIONS: &str = "UPDATE project_agents SET file_restrictions = $1 WHERE agent_id = $2";
 const SET_CONCURRENCY_LIMIT: &str = "UPDATE project_agents SET concurrency_limit = $1 WHERE agent_id = $2";
+const SET_REGISTERED: &str = "UPDATE project_agents SET registered = $1 WHERE project_id = $2 AND agent_id = $3";
+const FORGET: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = \
+     (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)";
 const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent_id = $2";
 
 impl ProjectStore {
@@ -70,7 +74,7 @@ impl ProjectStore {
         params.push(self.row.id.into());
         let insert = Stmt { sql: INSERT, params, expect: Expect::New };
         self.store.write(None, vec![self.fence(now), insert]).await.map_err(missing)?;
-        Ok(AgentRow { agent: new, created_at: now, updated_at: now })
+        Ok(AgentRow { agent: new, registered: true, created_at: now, updated_at: now })
     }
 
     /// Only what is named changes. `NotFound` when there is no such agent in this project.
@@ -102,9 +106,18 @@ impl ProjectStore {
         self.agent(id).await?.ok_or(StoreError::NotFound)
     }
 
+    /// Whether the agent takes tasks, on every server. `NotFound` when there is no such agent in this project.
+    pub async fn set_agent_registered(&self, id: &AgentId, yes: bool, now: Timestamp) -> Result<(), StoreError> {
+        let params = vec![yes.into(), self.row.id.into(), Param::text(id.as_str())];
+        let set = Stmt::one(SET_REGISTERED, params);
+        self.store.write(None, vec![self.fence(now), set]).await.map(drop).map_err(missing)
+    }
+
+    /// What it remembers goes with it, what it spent stays.
     pub async fn delete_agent(&self, id: &AgentId, now: Timestamp) -> Result<(), StoreError> {
-        let delete = Stmt::one(DELETE, vec![self.row.id.into(), Param::text(id.as_str())]);
-        self.store.write(None, vec![self.fence(now), delete]).await.map(drop).map_err(missing)
+        let params = || vec![self.row.id.into(), Param::text(id.as_str())];
+        let (forget, delete) = (Stmt::any(FORGET, params()), Stmt::one(DELETE, params()));
+        self.store.write(None, vec![self.fence(now), forget, delete]).await.map(drop).map_err(missing)
     }
 }
 
@@ -156,5 +169,5 @@ fn agent(row: &mut Columns<'_>) -> Result<AgentRow, StoreError> {
         file_restrictions: row.json()?,
         concurrency_limit: row.small()?,
     };
-    Ok(AgentRow { agent, created_at: row.time()?, updated_at: row.time()? })
+    Ok(AgentRow { agent, registered: row.count()? != 0, created_at: row.time()?, updated_at: row.time()? })
 }

@@ -1,12 +1,13 @@
 //! Projects: listed, made, changed, removed with everything in them.
 
-use codelab_protocol::{Patch, ProjectId, Timestamp};
+use codelab_protocol::{Patch, ProjectId, Timestamp, UserId};
 
 use super::agents::insert_agent;
 use super::{ProjectStore, UserStore};
 use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
+use crate::store::Store;
 use crate::user::{NewProject, ProjectChange, ProjectRow};
 
 macro_rules! select_projects {
@@ -21,6 +22,7 @@ macro_rules! select_projects {
 const PAGE: &str = select_projects!("ORDER BY id LIMIT $2 OFFSET $3");
 const ONE: &str = select_projects!("AND id = $2");
 const DEFAULT: &str = select_projects!("AND is_default = 1");
+const OWNER: &str = "SELECT user_id FROM projects WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM projects WHERE user_id = $1";
 
 // A second default project is not made: whoever comes later finds the first one.
@@ -37,11 +39,13 @@ const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1 WHERE id
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch moves first: from then on no commit of them can add anything.
-const DELETE_CONTENTS: [&str; 11] = [
+const DELETE_CONTENTS: [&str; 15] = [
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
     "DELETE FROM events WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM messages WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
+    "DELETE FROM task_messages WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
+    "DELETE FROM plans WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM agent_contexts WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM agent_switches WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM pending_approvals WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
@@ -50,7 +54,19 @@ const DELETE_CONTENTS: [&str; 11] = [
     "UPDATE audit_logs SET original_args = NULL, modified_args = NULL \
      WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM sessions WHERE project_id = $1",
+    "DELETE FROM interactions WHERE project_id = $1",
+    "DELETE FROM spendings WHERE project_id = $1",
 ];
+
+impl Store {
+    /// A project, whoever's it is.
+    pub async fn project_of_anyone(&self, id: ProjectId) -> Result<Option<ProjectStore>, StoreError> {
+        match self.read_one(OWNER, vec![id.into()], |row| row.user()).await? {
+            Some(owner) => self.of(owner).project(id).await,
+            None => Ok(None),
+        }
+    }
+}
 
 impl UserStore {
     /// A page of the user's projects, oldest first, and how many there are.
@@ -122,6 +138,11 @@ impl ProjectStore {
         self.row.id
     }
 
+    /// Whose it is.
+    pub fn user(&self) -> UserId {
+        self.user
+    }
+
     /// As it was when this handle was taken.
     pub fn row(&self) -> &ProjectRow {
         &self.row
@@ -148,7 +169,7 @@ impl ProjectStore {
         self.store.read_one(ONE, params, project).await?.ok_or(StoreError::NotFound)
     }
 
-    /// Removes the project, its agents and its sessions. The sessions' audit log stays, without the arguments.
+    /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays, without the arguments.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];

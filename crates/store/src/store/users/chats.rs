@@ -1,0 +1,253 @@
+//! A user's sessions in projects: listed, renamed, and read.
+//!
+//! A session's key is no proof of anything: every query asks again whose session it is. What is another user's, of the
+//! other realm, or deleted is not there.
+
+use codelab_protocol::{PlanId, ProjectId, Role, SessionId, TaskId, TurnId};
+
+use super::UserStore;
+use super::projects::missing;
+use crate::chat::{ChatSessionRow, OpenApproval, PlanRow};
+use crate::columns::Columns;
+use crate::row::{SessionRow, StoredMessage};
+use crate::statement::{Param, Stmt};
+use crate::store::read::{approval_info, message, message_columns, of_task};
+use crate::{Realm, SessionKey, StoreError};
+
+macro_rules! my_sessions {
+    ($select:literal, $whose:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $select,
+            " FROM sessions WHERE ",
+            $whose,
+            " AND realm = 'project' AND deleted_at IS NULL AND project_id IS NOT NULL",
+            $rest
+        )
+    };
+}
+macro_rules! list_sessions {
+    ($whose:literal, $rest:literal) => {
+        my_sessions!("id, session_id, project_id, title, created_at, last_activity, message_count", $whose, $rest)
+    };
+}
+const SESSIONS: &str = list_sessions!("user_id = $1", " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3");
+// The sign keeps planners from going through all of the user's sessions instead of the project's.
+const SESSIONS_OF_PROJECT: &str =
+    list_sessions!("+user_id = $1 AND project_id = $2", " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4");
+const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
+const COUNT_SESSIONS_OF_PROJECT: &str = my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
+
+const RENAME: &str = "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
+
+/// `$1` is the session and `$2` its user.
+macro_rules! of_my_session {
+    ($rest:literal) => {
+        concat!(
+            " WHERE session_key = $1 AND EXISTS (SELECT 1 FROM sessions WHERE sessions.id = $1 ",
+            "AND sessions.user_id = $2 AND sessions.realm = 'project' AND sessions.deleted_at IS NULL)",
+            $rest
+        )
+    };
+}
+pub(super) use of_my_session;
+
+macro_rules! select_messages {
+    ($rest:literal) => {
+        concat!("SELECT ", message_columns!(), " FROM messages", of_my_session!($rest))
+    };
+}
+const MESSAGES: &str = select_messages!(" ORDER BY ord LIMIT $3 OFFSET $4");
+const MESSAGES_OF_ROLE: &str = select_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
+const LAST_MESSAGES: &str = select_messages!(" ORDER BY ord DESC LIMIT $3");
+const REQUEST: &str = select_messages!(" AND turn = $3 AND role = 'user' ORDER BY ord LIMIT 1");
+const COUNT_MESSAGES: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(""));
+const COUNT_MESSAGES_OF_ROLE: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(" AND role = $3"));
+
+const TASK_MESSAGES: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    " FROM task_messages",
+    of_my_session!(" AND plan_id = $3 AND task_id = $4 ORDER BY ord LIMIT $5 OFFSET $6")
+);
+const COUNT_TASK_MESSAGES: &str =
+    concat!("SELECT COUNT(*) FROM task_messages", of_my_session!(" AND plan_id = $3 AND task_id = $4"));
+
+macro_rules! select_plans {
+    ($rest:literal) => {
+        concat!("SELECT turn, created_at, updated_at, body FROM plans", of_my_session!($rest))
+    };
+}
+const PLANS: &str = select_plans!(" ORDER BY created_at, turn, plan_id");
+const PLAN: &str = select_plans!(" AND plan_id = $3");
+
+macro_rules! from_open_approvals {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            $select,
+            " FROM sessions JOIN pending_approvals ON pending_approvals.session_key = sessions.id ",
+            "AND pending_approvals.status = 'pending' WHERE sessions.user_id = $1 AND sessions.realm = 'project' ",
+            "AND sessions.deleted_at IS NULL AND sessions.project_id IS NOT NULL",
+            $rest
+        )
+    };
+}
+const OPEN_APPROVALS: &str = from_open_approvals!(
+    "SELECT sessions.session_id, sessions.project_id, call_id, kind, tool_name, arguments, digest, parts, reason, \
+     pending_approvals.created_at, expires_at, timeout_seconds",
+    " ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3"
+);
+const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
+
+impl UserStore {
+    /// A page of the user's sessions, in one project or in all, newest activity first, and how many there are.
+    pub async fn sessions(
+        &self,
+        project: Option<ProjectId>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<ChatSessionRow>, u64), StoreError> {
+        let (count, page) = match project {
+            None => (COUNT_SESSIONS, SESSIONS),
+            Some(_) => (COUNT_SESSIONS_OF_PROJECT, SESSIONS_OF_PROJECT),
+        };
+        let whose: Vec<Param> = [self.user.into()].into_iter().chain(project.map(Param::from)).collect();
+        self.page(count, page, whose, limit, offset, chat_session).await
+    }
+
+    pub async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        let row = self.store.session(Realm::Project, id).await?;
+        Ok(row.filter(|row| row.user_id == Some(self.user) && row.deleted_at.is_none()))
+    }
+
+    /// `NotFound` when there is none.
+    pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let key = self.session(id).await?.ok_or(StoreError::NotFound)?.key;
+        let stmt = Stmt::one(RENAME, vec![Param::text(title), key.into(), self.user.into()]);
+        self.store.write(Some(key), vec![stmt]).await.map(drop).map_err(missing)
+    }
+
+    /// A page of the session's own history, oldest first, and how many messages there are of this role.
+    pub async fn messages(
+        &self,
+        key: SessionKey,
+        limit: u64,
+        offset: u64,
+        role: Option<Role>,
+    ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
+        let (count, page) = match role {
+            None => (COUNT_MESSAGES, MESSAGES),
+            Some(_) => (COUNT_MESSAGES_OF_ROLE, MESSAGES_OF_ROLE),
+        };
+        let whose = self.of(key).into_iter().chain(role.map(|role| role.as_str().into())).collect();
+        self.page(count, page, whose, limit, offset, message).await
+    }
+
+    /// The newest of the session's own history, oldest first.
+    pub async fn last_messages(&self, key: SessionKey, limit: u64) -> Result<Vec<StoredMessage>, StoreError> {
+        let params = self.of(key).into_iter().chain([limit.into()]).collect();
+        let mut newest_first = self.store.read(LAST_MESSAGES, params, message).await?;
+        newest_first.reverse();
+        Ok(newest_first)
+    }
+
+    /// What the user asked for in a turn.
+    pub async fn request(&self, key: SessionKey, turn: TurnId) -> Result<Option<StoredMessage>, StoreError> {
+        let params = self.of(key).into_iter().chain([turn.0.into()]).collect();
+        self.store.read_one(REQUEST, params, message).await
+    }
+
+    /// A page of a task's thread, oldest first, and how many messages it has.
+    pub async fn task_messages(
+        &self,
+        key: SessionKey,
+        plan: &PlanId,
+        task: &TaskId,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
+        let thread = [Param::text(plan.as_str()), Param::text(task.as_str())];
+        let whose = self.of(key).into_iter().chain(thread).collect();
+        let (page, total) = self.page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset, message).await?;
+        Ok((of_task(page, plan, task), total))
+    }
+
+    /// Oldest first.
+    pub async fn plans(&self, key: SessionKey) -> Result<Vec<PlanRow>, StoreError> {
+        self.store.read(PLANS, self.of(key).to_vec(), plan_row).await
+    }
+
+    pub async fn plan(&self, key: SessionKey, plan: &PlanId) -> Result<Option<PlanRow>, StoreError> {
+        let params = self.of(key).into_iter().chain([Param::text(plan.as_str())]).collect();
+        self.store.read_one(PLAN, params, plan_row).await
+    }
+
+    /// A page of what waits for the user in all sessions, in the order it was asked, and how much there is.
+    pub async fn open_approvals(&self, limit: u64, offset: u64) -> Result<(Vec<OpenApproval>, u64), StoreError> {
+        let whose = vec![self.user.into()];
+        self.page(COUNT_OPEN_APPROVALS, OPEN_APPROVALS, whose, limit, offset, open_approval).await
+    }
+
+    pub(super) fn of(&self, key: SessionKey) -> [Param; 2] {
+        [key.into(), self.user.into()]
+    }
+
+    async fn page<T: Send + 'static>(
+        &self,
+        count: &'static str,
+        page: &'static str,
+        whose: Vec<Param>,
+        limit: u64,
+        offset: u64,
+        decode: fn(&mut Columns<'_>) -> Result<T, StoreError>,
+    ) -> Result<(Vec<T>, u64), StoreError> {
+        let total = self.store.read_one(count, whose.clone(), |row| row.count()).await?.unwrap_or(0);
+        let params = whose.into_iter().chain([limit.into(), offset.into()]).collect();
+        Ok((self.store.read(page, params, decode).await?, total))
+    }
+}
+
+fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
+    Ok(ChatSessionRow {
+        key: SessionKey::from_raw(row.int()?),
+        session_id: row.session()?,
+        project_id: row.project()?,
+        title: row.optional_string()?,
+        created_at: row.time()?,
+        last_activity: row.time()?,
+        message_count: row.count()?,
+    })
+}
+
+fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
+    Ok(PlanRow { turn: row.turn()?, created_at: row.time()?, updated_at: row.time()?, plan: row.json()? })
+}
+
+fn open_approval(row: &mut Columns<'_>) -> Result<OpenApproval, StoreError> {
+    Ok(OpenApproval { session_id: row.session()?, project_id: row.project()?, info: approval_info(row)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::query_plan::{assert_uses, empty};
+
+    #[test]
+    fn sqlite_finds_rows_by_the_intended_index() {
+        let connection = empty();
+        for (sql, index) in [
+            (SESSIONS, "sessions_by_user (user_id=?)"),
+            (COUNT_SESSIONS, "sessions_by_user (user_id=?)"),
+            (SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
+            (COUNT_SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
+            (MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
+            (LAST_MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
+            (TASK_MESSAGES, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
+            (PLAN, "PRIMARY KEY (session_key=? AND plan_id=?)"),
+            (OPEN_APPROVALS, "SEARCH sessions USING INDEX sessions_by_user (user_id=?)"),
+            (OPEN_APPROVALS, "pending_approvals_open (session_key=?)"),
+        ] {
+            assert_uses(&connection, sql, index);
+        }
+    }
+}

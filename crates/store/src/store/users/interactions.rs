@@ -1,0 +1,128 @@
+//! What agents can remember: the source from which their indexes are made.
+
+use codelab_protocol::{AgentName, SessionId, TaskId, Timestamp};
+use futures_util::future::join_all;
+
+use super::ProjectStore;
+use super::projects::missing;
+use crate::StoreError;
+use crate::chat::{InteractionId, InteractionRow, NewInteraction, UnindexedInteraction};
+use crate::columns::Columns;
+use crate::commit::chat::interaction_columns;
+use crate::statement::{Expect, Param, Stmt};
+use crate::store::Store;
+
+const INSERT: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, agent, user_id, \
+     project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, projects.user_id, projects.id FROM projects \
+     JOIN project_agents ON project_agents.project_id = projects.id \
+     WHERE projects.id = $7 AND projects.user_id = $8 AND project_agents.name = $9 RETURNING id";
+
+macro_rules! interaction_columns {
+    () => {
+        "interactions.id, agent, sessions.session_id, task_id, type, success, text, metadata, \
+         interactions.created_at FROM interactions LEFT JOIN sessions ON sessions.id = interactions.session_key "
+    };
+}
+const PAGE: &str = concat!(
+    "SELECT ",
+    interaction_columns!(),
+    "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
+);
+const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
+const UNINDEXED: &str = concat!(
+    "SELECT interactions.user_id, interactions.project_id, ",
+    interaction_columns!(),
+    "WHERE indexed = 0 ORDER BY interactions.id LIMIT $1"
+);
+const MARK: &str = "UPDATE interactions SET indexed = 1 WHERE id = $1";
+
+impl ProjectStore {
+    /// Belongs to no session. `NotFound` when the project or its agent is gone.
+    pub async fn add_interaction(&self, new: NewInteraction) -> Result<InteractionId, StoreError> {
+        let (agent, at) = (Param::text(new.agent.as_str()), new.at);
+        let mut params = interaction_columns(new)?;
+        params.extend([self.row.id.into(), self.user.into(), agent]);
+        let insert = Stmt { sql: INSERT, params, expect: Expect::Number };
+        let written = self.store.write(None, vec![self.fence(at), insert]).await.map_err(missing)?;
+        let id = written.number.and_then(|number| u64::try_from(number).ok());
+        id.map(InteractionId).ok_or(StoreError::NotFound)
+    }
+
+    /// A page of an agent's interactions in the order of their numbers; `after` pages on.
+    pub async fn interactions(
+        &self,
+        agent: &AgentName,
+        after: Option<InteractionId>,
+        limit: u64,
+    ) -> Result<Vec<InteractionRow>, StoreError> {
+        let after = after.map_or(0, |id| id.0);
+        let params = vec![self.row.id.into(), Param::text(agent.as_str()), after.into(), limit.into()];
+        self.store.read(PAGE, params, interaction).await
+    }
+
+    /// Returns how many went.
+    pub async fn clear_interactions(&self, agent: &AgentName, now: Timestamp) -> Result<u64, StoreError> {
+        let clear = Stmt::any(CLEAR, vec![self.row.id.into(), Param::text(agent.as_str())]);
+        let written = self.store.write(None, vec![self.fence(now), clear]).await.map_err(missing)?;
+        Ok(written.rows)
+    }
+}
+
+impl Store {
+    /// Interactions of all users that the indexes do not hold yet, oldest first.
+    pub async fn unindexed_interactions(&self, limit: u64) -> Result<Vec<UnindexedInteraction>, StoreError> {
+        self.read(UNINDEXED, vec![limit.into()], |row| {
+            Ok(UnindexedInteraction {
+                user_id: row.user()?,
+                project_id: row.project()?,
+                interaction: interaction(row)?,
+            })
+        })
+        .await
+    }
+
+    /// Returns those that were removed before they were marked: the index must give them up again.
+    pub async fn mark_indexed(&self, ids: &[InteractionId]) -> Result<Vec<InteractionId>, StoreError> {
+        // Handed in together they are stored together, each with its own answer.
+        let marks = ids.iter().map(|id| self.write(None, vec![Stmt::any(MARK, vec![id.0.into()])]));
+        let mut gone = Vec::new();
+        for (id, written) in ids.iter().zip(join_all(marks).await) {
+            if written?.rows == 0 {
+                gone.push(*id);
+            }
+        }
+        Ok(gone)
+    }
+}
+
+fn interaction(row: &mut Columns<'_>) -> Result<InteractionRow, StoreError> {
+    Ok(InteractionRow {
+        id: InteractionId(row.count()?),
+        agent: row.agent()?,
+        session_id: row.optional_parsed(|text| SessionId::parse(text).ok())?,
+        task: row.optional_parsed(|text| TaskId::parse(text).ok())?,
+        kind: row.string()?,
+        success: row.optional_int()?.map(|flag| flag != 0),
+        text: row.string()?,
+        metadata: row.json()?,
+        created_at: row.time()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::query_plan::{assert_uses, empty};
+
+    #[test]
+    fn sqlite_finds_rows_by_the_intended_index() {
+        let connection = empty();
+        for (sql, index) in [
+            (PAGE, "interactions_by_agent (project_id=? AND agent=? AND id>?)"),
+            (CLEAR, "interactions_by_agent (project_id=? AND agent=?)"),
+            (UNINDEXED, "interactions_unindexed"),
+        ] {
+            assert_uses(&connection, sql, index);
+        }
+    }
+}

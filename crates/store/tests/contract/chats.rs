@@ -1,0 +1,321 @@
+//! Sessions in projects: what their user sees of them, and nobody else.
+
+use codelab_protocol::{Origin, Plan, PlanId, PlanStatus, Role, Task, TaskStatus, TurnId, WorkflowId};
+use codelab_store::{
+    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Realm, Schedule, SessionKey,
+    StoreError, StoredMessage, UserStore,
+};
+
+use crate::harness::{FIRST, Harness, agent, approval, at, call, chat, create, id, message, task_id};
+use crate::users::{new_project, user};
+
+fn plan_id(text: &str) -> PlanId {
+    PlanId::parse(text).unwrap()
+}
+
+fn plan(name: &str, status: PlanStatus) -> Plan {
+    let task = |name: &str, depends_on: Vec<_>| Task {
+        id: task_id(name),
+        agent: agent("agent_coder"),
+        description: "zero \0 and «quotes»".to_owned(),
+        depends_on,
+        status: TaskStatus::Running,
+        estimated_tokens: 1200,
+        estimated_cost_usd: Some(0.0125),
+        result: None,
+        error: None,
+        usage: None,
+    };
+    Plan {
+        plan_id: plan_id(name),
+        workflow_id: WorkflowId::parse("wf-1").unwrap(),
+        status,
+        fallback: false,
+        estimated_cost_usd: 0.025,
+        cost_known: true,
+        requires_approval: false,
+        tasks: vec![task("t1", vec![]), task("t2", vec![task_id("t1")])],
+    }
+}
+
+fn of_task(mut message: StoredMessage, plan: &str, task: &str) -> StoredMessage {
+    message.task = Some(Origin { plan_id: Some(plan_id(plan)), task_id: Some(task_id(task)) });
+    message
+}
+
+async fn project_of(harness: &Harness, number: i64) -> (UserStore, ProjectStore) {
+    let mine = harness.store.of(user(number));
+    let project = mine.create_project(new_project("p"), at(1)).await.unwrap();
+    (mine, project)
+}
+
+async fn stored(harness: &Harness, commit: Commit) -> SessionKey {
+    let key = commit.key;
+    harness.store.commit(commit).await.unwrap();
+    key
+}
+
+fn ords(messages: &[StoredMessage]) -> Vec<u64> {
+    messages.iter().map(|message| message.ord).collect()
+}
+
+pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
+    let (mine, one) = project_of(&harness, 1).await;
+    let two = mine.create_project(new_project("q"), at(1)).await.unwrap();
+    let (theirs, other) = project_of(&harness, 2).await;
+    for (name, project, activity) in [("old", &one, 1), ("new", &one, 30), ("middle", &two, 20), ("gone", &one, 5)] {
+        let mut commit = chat(name, user(1), project.id());
+        commit.last_activity = Some(at(activity));
+        commit.title = Some(format!("about {name}"));
+        stored(&harness, commit).await;
+    }
+    let gone = mine.session(&id("gone")).await.unwrap().unwrap();
+    harness.store.soft_delete(gone.key, at(2)).await.unwrap();
+    stored(&harness, chat("foreign", user(2), other.id())).await;
+    // The runtime's sessions are nobody's, even where they name a user.
+    let mut runtime = create("runtime");
+    runtime.create.as_mut().unwrap().user_id = Some(user(1));
+    stored(&harness, runtime).await;
+
+    for (project, limit, offset, expected, count) in [
+        (None, 10, 0, vec!["new", "middle", "old"], 3),
+        (None, 1, 1, vec!["middle"], 3),
+        (Some(one.id()), 10, 0, vec!["new", "old"], 2),
+        (Some(one.id()), 1, 1, vec!["old"], 2),
+        (Some(two.id()), 10, 0, vec!["middle"], 1),
+        (Some(other.id()), 10, 0, vec![], 0),
+    ] {
+        let (page, total) = mine.sessions(project, limit, offset).await.unwrap();
+        assert_eq!(page.iter().map(|row| row.session_id.as_str()).collect::<Vec<_>>(), expected);
+        assert_eq!(total, count);
+    }
+    let row = mine.sessions(None, 1, 0).await.unwrap().0.remove(0);
+    assert_eq!((row.project_id, row.title.as_deref()), (one.id(), Some("about new")));
+    assert_eq!((row.created_at, row.last_activity, row.message_count), (at(0), at(30), 1));
+    let whole = mine.session(&id("new")).await.unwrap().unwrap();
+    assert_eq!((whole.key, whole.realm, whole.user_id), (row.key, Realm::Project, Some(user(1))));
+    assert_eq!(whole.project_id, Some(one.id()));
+    for hidden in ["gone", "foreign", "runtime", "never"] {
+        assert_eq!(mine.session(&id(hidden)).await.unwrap(), None, "{hidden}");
+        assert_eq!(mine.rename_session(&id(hidden), "x").await, Err(StoreError::NotFound), "{hidden}");
+    }
+    mine.rename_session(&id("new"), "renamed \0").await.unwrap();
+    assert_eq!(mine.session(&id("new")).await.unwrap().unwrap().title.as_deref(), Some("renamed \0"));
+    assert_eq!(theirs.rename_session(&id("new"), "x").await, Err(StoreError::NotFound));
+    harness
+}
+
+pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, 1).await;
+    let (_, other) = project_of(&harness, 2).await;
+    let foreign = chat("s", user(1), other.id());
+    assert_eq!(harness.store.commit(foreign).await, Err(StoreError::NotFound));
+    stored(&harness, chat("s", user(1), project.id())).await;
+    let twin = harness.store.commit(chat("s", user(1), project.id())).await;
+    assert_eq!(twin, Err(StoreError::AlreadyExists));
+
+    // Sessions are made while their project goes: whatever was made goes with it.
+    let making: Vec<_> = (0..40)
+        .map(|n| {
+            let (store, commit) = (harness.store.clone(), chat(&format!("s{n}"), user(1), project.id()));
+            tokio::spawn(async move { store.commit(commit).await })
+        })
+        .collect();
+    project.delete().await.unwrap();
+    for made in making {
+        assert!(matches!(made.await.unwrap(), Ok(()) | Err(StoreError::NotFound)));
+    }
+    let late = harness.store.commit(chat("late", user(1), project.id())).await;
+    assert_eq!(late, Err(StoreError::NotFound));
+    assert_eq!(mine.sessions(None, 10, 0).await.unwrap(), (vec![], 0));
+    harness
+}
+
+pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, 1).await;
+    let mut commit = chat("threads", user(1), project.id());
+    commit.messages.push(of_task(message(2, 1, "to the first task"), "p1", "t1"));
+    let key = stored(&harness, commit).await;
+    let mut commit = Commit::new(key, FIRST);
+    let first = of_task(message(3, 1, "done \0"), "p1", "t1");
+    commit.messages = vec![
+        first.clone(),
+        of_task(message(4, 1, "second"), "p1", "t2"),
+        of_task(message(5, 1, "namesake"), "p2", "t1"),
+        message(6, 1, "all is done"),
+    ];
+    commit.messages[3].task = Some(Origin::default());
+    stored(&harness, commit).await;
+
+    // The session's own history knows nothing of the threads.
+    for range in [
+        MessageRange::All,
+        MessageRange::From { ord: 1 },
+        MessageRange::FromTurn(TurnId(1)),
+        MessageRange::Last { before: None, limit: 2 },
+    ] {
+        let own = harness.store.messages(key, range.clone()).await.unwrap();
+        assert_eq!(ords(&own), [1, 6], "{range:?}");
+        assert!(own.iter().all(|message| message.task.is_none()));
+    }
+    assert_eq!(mine.session(&id("threads")).await.unwrap().unwrap().message_count, 2);
+    let thread = |plan, task| MessageRange::Task { plan: plan_id(plan), task: task_id(task) };
+    for (plan, task, expected) in
+        [("p1", "t1", vec![2, 3]), ("p1", "t2", vec![4]), ("p2", "t1", vec![5]), ("p2", "t2", vec![])]
+    {
+        assert_eq!(ords(&harness.store.messages(key, thread(plan, task)).await.unwrap()), expected);
+    }
+    let (page, total) = mine.task_messages(key, &plan_id("p1"), &task_id("t1"), 1, 1).await.unwrap();
+    assert_eq!((page, total), (vec![first.clone()], 2));
+
+    let mut twin = Commit::new(key, FIRST);
+    twin.messages.push(first);
+    assert_eq!(harness.store.commit(twin).await, Err(StoreError::Conflict));
+    let mut half = Commit::new(key, FIRST);
+    half.messages.push(message(7, 1, "whose?"));
+    half.messages[0].task = Some(Origin { plan_id: Some(plan_id("p1")), task_id: None });
+    assert!(matches!(harness.store.commit(half).await, Err(StoreError::Invalid(_))));
+    harness
+}
+
+pub async fn histories_are_read_in_pages(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, 1).await;
+    let mut commit = chat("long", user(1), project.id());
+    commit.messages.extend((2..=9).map(|ord| message(ord, 1, "more")));
+    for message in commit.messages.iter_mut().filter(|message| message.ord % 3 == 0) {
+        message.message.role = Role::Assistant;
+    }
+    let key = stored(&harness, commit).await;
+    for (limit, offset, role, expected, count) in [
+        (3, 0, None, vec![1, 2, 3], 9),
+        (3, 8, None, vec![9], 9),
+        (10, 9, None, vec![], 9),
+        (2, 1, Some(Role::Assistant), vec![6, 9], 3),
+        (10, 0, Some(Role::User), vec![1, 2, 4, 5, 7, 8], 6),
+        (10, 0, Some(Role::Tool), vec![], 0),
+    ] {
+        let (page, total) = mine.messages(key, limit, offset, role).await.unwrap();
+        assert_eq!((ords(&page), total), (expected, count), "{limit} {offset} {role:?}");
+    }
+    for (limit, expected) in [(3, vec![7, 8, 9]), (100, (1..=9).collect()), (0, vec![])] {
+        assert_eq!(ords(&mine.last_messages(key, limit).await.unwrap()), expected);
+    }
+    harness
+}
+
+pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
+    let (_, project) = project_of(&harness, 1).await;
+    let mut commit = chat("planned", user(1), project.id());
+    let saved = |name: &str, status, at| PlanSaved { turn: TurnId(1), plan: plan(name, status), at };
+    commit.plans.push(saved("p2", PlanStatus::AwaitingApproval, at(10)));
+    let key = stored(&harness, commit).await;
+    let mut commit = Commit::new(key, FIRST);
+    commit.plans.push(saved("p1", PlanStatus::Running, at(20)));
+    let mut ended = PlanSaved { turn: TurnId(7), ..saved("p2", PlanStatus::Partial, at(30)) };
+    ended.plan.tasks[0].result = Some("result".to_owned());
+    commit.plans.push(ended.clone());
+    stored(&harness, commit).await;
+    // A commit that is refused saves no plan either.
+    let mut stale = Commit::new(key, codelab_store::Epoch(0));
+    stale.plans.push(saved("p2", PlanStatus::Completed, at(40)));
+    assert_eq!(harness.store.commit(stale).await, Err(StoreError::Conflict));
+
+    harness.restart().await;
+    let mine = harness.store.of(user(1));
+    let plans = mine.plans(key).await.unwrap();
+    assert_eq!(plans.iter().map(|row| row.plan.plan_id.as_str()).collect::<Vec<_>>(), ["p2", "p1"]);
+    let row = mine.plan(key, &plan_id("p2")).await.unwrap().unwrap();
+    assert_eq!((&row.plan, row.created_at, row.updated_at), (&ended.plan, at(10), at(30)));
+    assert_eq!(row.turn, TurnId(1), "of the request, whenever it ran last");
+    assert_eq!(plans[0], row);
+    assert_eq!(mine.plan(key, &plan_id("p3")).await.unwrap(), None);
+
+    // A session that comes to have the same key finds nothing of the one before it.
+    harness.store.purge(key).await.unwrap();
+    let mut next = chat("next", user(1), project.id());
+    next.key = key;
+    stored(&harness, next).await;
+    assert!(mine.plans(key).await.unwrap().is_empty());
+    harness
+}
+
+pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, 1).await;
+    let (theirs, other) = project_of(&harness, 2).await;
+    let asked = |name: &str, place: &ProjectStore, number, when| {
+        let mut commit = chat(name, user(number), place.id());
+        let mut info = approval("c1");
+        info.created_at = at(when);
+        commit.approvals_opened.push(info);
+        commit
+    };
+    let late = asked("late", &project, 1, 20);
+    let expected = late.approvals_opened[0].clone();
+    stored(&harness, late).await;
+    stored(&harness, asked("early", &project, 1, 10)).await;
+    stored(&harness, asked("foreign", &other, 2, 5)).await;
+    let deleted = stored(&harness, asked("deleted", &project, 1, 1)).await;
+    harness.store.soft_delete(deleted, at(2)).await.unwrap();
+    let decided = stored(&harness, asked("decided", &project, 1, 1)).await;
+    let mut commit = Commit::new(decided, FIRST);
+    commit.approvals_closed.push(ApprovalClosed {
+        call_id: call("c1"),
+        status: ApprovalStatus::Approved,
+        decided_at: at(3),
+    });
+    stored(&harness, commit).await;
+
+    let (open, total) = mine.open_approvals(10, 0).await.unwrap();
+    assert_eq!(open.iter().map(|open| open.session_id.as_str()).collect::<Vec<_>>(), ["early", "late"]);
+    assert_eq!((total, open[1].project_id, &open[1].info), (2, project.id(), &expected));
+    assert_eq!(mine.open_approvals(1, 1).await.unwrap(), (vec![open[1].clone()], 2));
+    assert_eq!(theirs.open_approvals(10, 0).await.unwrap().1, 1);
+    harness
+}
+
+pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, 1).await;
+    let (theirs, _) = project_of(&harness, 2).await;
+    let mut commit = chat("private", user(1), project.id());
+    commit.messages.push(of_task(message(2, 1, "secret"), "p1", "t1"));
+    commit.plans.push(PlanSaved { turn: TurnId(1), plan: plan("p1", PlanStatus::Running), at: at(1) });
+    let key = stored(&harness, commit).await;
+    let (plan, task) = (plan_id("p1"), task_id("t1"));
+    for (reader, sees) in [(&mine, true), (&theirs, false)] {
+        assert_eq!(reader.session(&id("private")).await.unwrap().is_some(), sees);
+        assert_eq!(reader.messages(key, 10, 0, None).await.unwrap().1, u64::from(sees));
+        assert_eq!(reader.messages(key, 10, 0, Some(Role::User)).await.unwrap().0.len(), usize::from(sees));
+        assert_eq!(reader.last_messages(key, 10).await.unwrap().len(), usize::from(sees));
+        assert_eq!(reader.task_messages(key, &plan, &task, 10, 0).await.unwrap().1, u64::from(sees));
+        assert_eq!(reader.plans(key).await.unwrap().len(), usize::from(sees));
+        assert_eq!(reader.plan(key, &plan).await.unwrap().is_some(), sees);
+        assert_eq!(reader.sessions(Some(project.id()), 10, 0).await.unwrap().1, u64::from(sees));
+    }
+    // Once it is deleted its own user does not reach it either.
+    harness.store.soft_delete(key, at(2)).await.unwrap();
+    assert!(mine.last_messages(key, 10).await.unwrap().is_empty());
+    assert!(mine.plans(key).await.unwrap().is_empty());
+    harness
+}
+
+pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) -> Harness {
+    let (_, project) = project_of(&harness, 1).await;
+    let mut runtime = create("runtime");
+    let mut chat = chat("chat", user(1), project.id());
+    for commit in [&mut runtime, &mut chat] {
+        commit.schedule = Some(Schedule { wake_at: Some(at(50)), running: true });
+    }
+    let keys = [stored(&harness, runtime).await, stored(&harness, chat).await];
+    harness.restart().await;
+    let due = harness.store.due_sessions(at(100), "me", at(100), 10).await.unwrap();
+    let running = harness.store.running_sessions(None, "me", at(100), 10).await.unwrap();
+    for mut found in [due, running] {
+        found.sort_by_key(|session| session.realm.as_str());
+        let [chat, runtime] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((chat.realm, chat.key, &chat.session_id), (Realm::Project, keys[1], &id("chat")));
+        assert_eq!((chat.user_id, chat.project_id), (Some(user(1)), Some(project.id())));
+        assert_eq!((runtime.realm, runtime.key), (Realm::Runtime, keys[0]));
+        assert_eq!((runtime.user_id, runtime.project_id), (None, None));
+    }
+    harness
+}

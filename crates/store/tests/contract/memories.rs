@@ -1,0 +1,135 @@
+//! What agents remember: nothing is lost on the way to their index, nothing outlives what it came from.
+
+use codelab_store::{Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError};
+use serde_json::json;
+
+use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
+use crate::users::{new_project, user};
+
+fn interaction(name: &str, text: &str) -> NewInteraction {
+    NewInteraction {
+        agent: agent(name),
+        task: None,
+        kind: "note".to_owned(),
+        success: None,
+        text: text.to_owned(),
+        metadata: serde_json::Map::new(),
+        at: at(5),
+    }
+}
+
+async fn project_of(harness: &Harness, number: i64) -> ProjectStore {
+    harness.store.of(user(number)).create_project(new_project("p"), at(1)).await.unwrap()
+}
+
+async fn session_with(harness: &Harness, name: &str, place: &ProjectStore, texts: &[&str]) -> SessionKey {
+    let mut commit = chat(name, user(1), place.id());
+    commit.interactions = texts.iter().map(|text| interaction("agent_coder", text)).collect();
+    let key = commit.key;
+    harness.store.commit(commit).await.unwrap();
+    key
+}
+
+async fn texts(project: &ProjectStore, name: &str) -> Vec<String> {
+    project.interactions(&agent(name), None, 100).await.unwrap().into_iter().map(|row| row.text).collect()
+}
+
+pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
+    let project = project_of(&harness, 1).await;
+    let beside = project_of(&harness, 1).await;
+    let mut commit = chat("s", user(1), project.id());
+    let metadata = json!({"files": ["a \0"], "n": 1.5}).as_object().unwrap().clone();
+    let whole = NewInteraction {
+        task: Some(task_id("t1")),
+        kind: "task".to_owned(),
+        success: Some(false),
+        metadata: metadata.clone(),
+        ..interaction("agent_coder", "zero \0 and «quotes»")
+    };
+    commit.interactions = vec![whole.clone(), interaction("agent_writer", "of another agent")];
+    harness.store.commit(commit).await.unwrap();
+    let noted = project.add_interaction(interaction("agent_coder", "noted")).await.unwrap();
+    beside.add_interaction(interaction("agent_coder", "elsewhere")).await.unwrap();
+    for missing in ["nobody", "orchestrator"] {
+        assert_eq!(project.add_interaction(interaction(missing, "x")).await, Err(StoreError::NotFound));
+    }
+
+    harness.restart().await;
+    let project = harness.store.of(user(1)).project(project.id()).await.unwrap().unwrap();
+    let rows = project.interactions(&agent("agent_coder"), None, 10).await.unwrap();
+    assert_eq!((rows.len(), rows[1].id, rows[1].session_id.as_ref(), rows[1].success), (2, noted, None, None));
+    let row = &rows[0];
+    assert_eq!((row.session_id.as_ref(), row.task.as_ref()), (Some(&id("s")), whole.task.as_ref()));
+    assert_eq!((&row.agent, row.kind.as_str(), row.success), (&whole.agent, "task", Some(false)));
+    assert_eq!((&row.text, &row.metadata, row.created_at), (&whole.text, &metadata, at(5)));
+    // Page by page, with nothing twice.
+    assert_eq!(project.interactions(&agent("agent_coder"), None, 1).await.unwrap(), rows[..1]);
+    assert_eq!(project.interactions(&agent("agent_coder"), Some(row.id), 10).await.unwrap(), rows[1..]);
+    assert!(project.interactions(&agent("agent_coder"), Some(noted), 10).await.unwrap().is_empty());
+    harness
+}
+
+pub async fn each_interaction_is_indexed_once(harness: Harness) -> Harness {
+    let project = project_of(&harness, 1).await;
+    let other = project_of(&harness, 2).await;
+    session_with(&harness, "s", &project, &["one", "two"]).await;
+    other.add_interaction(interaction("agent_writer", "three")).await.unwrap();
+    let store = &harness.store;
+    let waiting = store.unindexed_interactions(10).await.unwrap();
+    let seen: Vec<_> = waiting
+        .iter()
+        .map(|row| (row.user_id, row.project_id, row.interaction.agent.as_str(), row.interaction.text.as_str()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (user(1), project.id(), "agent_coder", "one"),
+            (user(1), project.id(), "agent_coder", "two"),
+            (user(2), other.id(), "agent_writer", "three"),
+        ]
+    );
+    assert_eq!(waiting[0].interaction.session_id, Some(id("s")));
+    assert_eq!(store.unindexed_interactions(1).await.unwrap(), waiting[..1]);
+
+    // One of them is removed while it is being indexed.
+    let ids: Vec<_> = waiting.iter().map(|row| row.interaction.id).collect();
+    assert_eq!(other.clear_interactions(&agent("agent_writer"), at(6)).await.unwrap(), 1);
+    assert_eq!(store.mark_indexed(&ids).await.unwrap(), ids[2..]);
+    assert!(store.unindexed_interactions(10).await.unwrap().is_empty());
+    assert_eq!(store.mark_indexed(&[]).await.unwrap(), []);
+    // Its number is not given again.
+    let next = other.add_interaction(interaction("agent_writer", "four")).await.unwrap();
+    assert!(next > ids[2]);
+    assert_eq!(store.unindexed_interactions(10).await.unwrap()[0].interaction.id, next);
+    assert_eq!(store.mark_indexed(&[InteractionId(u64::MAX >> 1)]).await.unwrap().len(), 1);
+    harness
+}
+
+pub async fn what_is_remembered_goes_with_its_source(harness: Harness) -> Harness {
+    let (project, kept) = (project_of(&harness, 1).await, project_of(&harness, 1).await);
+    let doomed = session_with(&harness, "doomed", &project, &["of a doomed session"]).await;
+    let living = session_with(&harness, "living", &project, &["of a living session"]).await;
+    session_with(&harness, "kept", &kept, &["kept"]).await;
+    project.add_interaction(interaction("agent_writer", "of the writer")).await.unwrap();
+    harness.store.purge(doomed).await.unwrap();
+    assert_eq!(texts(&project, "agent_coder").await, ["of a living session"]);
+
+    let agents = project.agents(10, 0).await.unwrap().0;
+    let coder = agents.iter().find(|row| row.agent.name == agent("agent_coder")).unwrap();
+    project.delete_agent(&coder.agent.agent_id, at(7)).await.unwrap();
+    assert!(texts(&project, "agent_coder").await.is_empty());
+    assert_eq!(texts(&project, "agent_writer").await, ["of the writer"]);
+    // What it did last is committed without a trace in its memory.
+    let mut commit = Commit::new(living, FIRST);
+    commit.interactions.push(interaction("agent_coder", "too late"));
+    harness.store.commit(commit).await.unwrap();
+    assert!(texts(&project, "agent_coder").await.is_empty());
+
+    project.delete().await.unwrap();
+    assert!(texts(&project, "agent_writer").await.is_empty());
+    let late = project.add_interaction(interaction("agent_writer", "x")).await;
+    assert_eq!(late, Err(StoreError::NotFound));
+    assert_eq!(project.clear_interactions(&agent("agent_writer"), at(8)).await, Err(StoreError::NotFound));
+    assert_eq!(texts(&kept, "agent_coder").await, ["kept"]);
+    harness
+}
