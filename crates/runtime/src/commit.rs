@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_engine::{
-    Approval, ApprovalStatus, AuditRecord, CallStatus, Effect, EventRecord, MessageRecord, ModelCall, Session,
+    ApprovalStatus, AuditRecord, CallStatus, Effect, EventBody, EventRecord, MessageRecord, ModelCall, Session,
 };
-use codelab_protocol::{ApprovalInfo, Chunk, SwitchEntry, Timestamp, arguments_digest};
+use codelab_protocol::{ChatEvent, Chunk, SwitchEntry, Timestamp, arguments_digest};
 use codelab_store::{
     self as store, ApprovalClosed, ApprovalExtended, AuditAppended, AuditHead, Commit, Epoch, InputRow, NewContext,
-    NewInput, Realm, Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened,
-    ToolCallStatus, audit_chain,
+    NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget, Realm, Schedule, SessionKey, StoredEvent,
+    StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened, ToolCallStatus, audit_chain,
 };
 use serde_json::json;
 
@@ -21,13 +21,15 @@ pub(crate) struct Prepared {
     pub messages: Vec<MessageRecord>,
     pub audit_head: AuditHead,
     pub schedule: Schedule,
-    pub after: Vec<After>,
+    /// Model calls to make.
+    pub calls: Vec<ModelCall>,
+    /// Something in it can be remembered.
+    pub remembers: bool,
 }
 
-pub(crate) enum After {
-    CallModel(ModelCall),
-    AbortModel,
-}
+const MICROS: f64 = 1_000_000.0;
+/// How an interaction is called that came from a session's work.
+const INTERACTION: &str = "interaction";
 
 /// Where the session stood in the store before the effects.
 pub(crate) struct Standing<'a> {
@@ -56,7 +58,8 @@ pub(crate) fn prepare(
         messages: Vec::new(),
         audit_head: standing.audit_head.clone(),
         schedule,
-        after: Vec::new(),
+        calls: Vec::new(),
+        remembers: false,
     };
     let mut audit_rows = Vec::new();
     for effect in effects {
@@ -85,10 +88,10 @@ impl Prepared {
     ) -> Result<(), serde_json::Error> {
         let commit = &mut self.commit;
         match effect {
-            Effect::Event(event) => self.events.push(Arc::new(stored_event(event, now)?)),
+            Effect::Event(event) => self.events.push(Arc::new(stored_event(session, event, now)?)),
             Effect::Message(record) => {
-                let MessageRecord { ord, turn, message } = record.clone();
-                commit.messages.push(StoredMessage { ord: ord + 1, turn, message });
+                let MessageRecord { ord, turn, task, message } = record.clone();
+                commit.messages.push(StoredMessage { ord: ord + 1, turn, task, message });
                 self.messages.push(record);
             }
             Effect::Switched(switch) => {
@@ -102,7 +105,7 @@ impl Prepared {
                 commit.switches.push(StoredSwitch { ord: switch.ord + 1, entry });
                 commit.context = Some(context(session, now));
             }
-            Effect::ApprovalOpened(approval) => commit.approvals_opened.push(approval_info(approval)),
+            Effect::ApprovalOpened(approval) => commit.approvals_opened.push(approval.info()),
             Effect::ApprovalMoved { call_id, expires_at } => {
                 commit.approvals_extended.push(ApprovalExtended { call_id, expires_at: Some(expires_at) });
             }
@@ -141,16 +144,44 @@ impl Prepared {
                 audit_rows.push(row);
             }
             Effect::Title(title) => commit.title = Some(title),
-            Effect::CallModel(call) => self.after.push(After::CallModel(call)),
-            Effect::AbortModel => self.after.push(After::AbortModel),
+            Effect::PlanSaved { turn, plan } => commit.plans.push(PlanSaved { turn, plan: *plan, at: now }),
+            Effect::Spent(spending) => {
+                let (agent, turn, task, usage) = (spending.agent, spending.turn, spending.task, spending.usage);
+                commit.spendings.push(NewSpending { agent, turn, task, usage, at: now });
+            }
+            Effect::ProjectBudget(budget) => {
+                commit.project_budget = Some(ProjectBudget {
+                    budget_micro_usd: budget.usd.map(|usd| (usd * MICROS).round() as u64),
+                    budget_tokens: budget.tokens,
+                    at: now,
+                });
+            }
+            Effect::Remember(interaction) => {
+                self.remembers = true;
+                commit.interactions.push(NewInteraction {
+                    agent: interaction.agent,
+                    task: interaction.task,
+                    kind: INTERACTION.to_owned(),
+                    success: Some(interaction.success),
+                    text: interaction.text,
+                    metadata: Default::default(),
+                    at: now,
+                });
+            }
+            Effect::CallModel(call) => self.calls.push(call),
         }
         Ok(())
     }
 }
 
-fn stored_event(event: EventRecord, now: Timestamp) -> Result<StoredEvent, serde_json::Error> {
-    let kind = event.body.kind();
-    let body = serde_json::to_string(&Chunk { body: event.body, timestamp: now })?;
+fn stored_event(session: &Session, event: EventRecord, now: Timestamp) -> Result<StoredEvent, serde_json::Error> {
+    let (kind, body) = match event.body {
+        EventBody::Chunk(body) => (body.kind(), serde_json::to_string(&Chunk { body, timestamp: now })?),
+        EventBody::Chat(body) => {
+            let (kind, session_id, seq) = (body.kind(), session.id().clone(), Some(event.seq));
+            (kind, serde_json::to_string(&ChatEvent { body, session_id, seq, timestamp: now })?)
+        }
+    };
     Ok(StoredEvent {
         seq: event.seq,
         turn: event.turn,
@@ -169,21 +200,6 @@ pub(crate) fn context(session: &Session, now: Timestamp) -> NewContext {
         metadata: json!({ "last_error": session.last_error(), "files_modified": files }).to_string(),
         created_at: now,
         last_switch_at: session.last_switch().map(|switch| switch.at),
-    }
-}
-
-fn approval_info(approval: Approval) -> ApprovalInfo {
-    ApprovalInfo {
-        call_id: approval.call_id,
-        kind: "tool".to_owned(),
-        tool_name: approval.tool,
-        arguments: approval.arguments,
-        digest: approval.digest,
-        parts: approval.parts,
-        reason: approval.reason,
-        created_at: approval.created_at,
-        expires_at: approval.expires_at,
-        timeout_seconds: approval.timeout_seconds,
     }
 }
 

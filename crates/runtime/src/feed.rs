@@ -1,4 +1,4 @@
-//! What readers of a session look at: its newest events and the answer that is being written.
+//! What readers of a session look at: its newest events and the answers that are being written.
 //!
 //! Readers pull at their own pace and keep only a cursor, so a slow one costs nothing: what has left the buffer is read
 //! from the store, and tokens that came in the meantime are one piece.
@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_protocol::{AgentName, MessageId, TurnId};
+use codelab_protocol::{AgentName, MessageId, Origin, TurnId};
 use codelab_store::StoredEvent;
 use tokio::sync::Notify;
 
@@ -26,7 +26,7 @@ pub(crate) struct FeedState {
     pub last_seq: Option<u64>,
     pub recent: VecDeque<Arc<StoredEvent>>,
     recent_bytes: usize,
-    pub answer: Option<Answer>,
+    pub answers: Vec<Answer>,
     /// No turn runs or waits, so nothing more will come by itself.
     pub idle: bool,
     /// The session is gone; readers end.
@@ -42,6 +42,7 @@ pub(crate) struct Answer {
     pub message_id: MessageId,
     pub agent: AgentName,
     pub attempt: u32,
+    pub origin: Origin,
     pub text: String,
 }
 
@@ -74,15 +75,12 @@ impl Feed {
         }
     }
 
-    /// Shows committed events. The answer being written stays only while it is still `awaited`: otherwise it is one of
+    /// Shows committed events. An answer being written stays only while it is still `awaited`: otherwise it is one of
     /// the events now, or was given up.
-    pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool, awaited: Option<(&MessageId, u32)>) {
+    pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool, awaited: &[(&MessageId, u32)]) {
         let mut state = self.lock();
         state.idle = idle;
-        let current = state.answer.as_ref().map(|answer| (&answer.message_id, answer.attempt));
-        if current != awaited {
-            state.answer = None;
-        }
+        state.answers.retain(|answer| awaited.contains(&(&answer.message_id, answer.attempt)));
         for event in events {
             state.recent_bytes += event.body.len();
             state.last_seq = Some(event.seq);
@@ -97,16 +95,17 @@ impl Feed {
     }
 
     pub fn begin_answer(&self, answer: Answer) {
-        self.lock().answer = Some(answer);
+        let mut state = self.lock();
+        state.answers.retain(|other| other.message_id != answer.message_id);
+        state.answers.push(answer);
     }
 
     /// Appends to the answer, if it is still the one being written.
     pub fn push_text(&self, message_id: &MessageId, attempt: u32, text: &str) {
         let mut state = self.lock();
-        match &mut state.answer {
-            Some(answer) if answer.message_id == *message_id && answer.attempt == attempt => answer.text.push_str(text),
-            _ => return,
-        }
+        let is_it = |answer: &&mut Answer| answer.message_id == *message_id && answer.attempt == attempt;
+        let Some(answer) = state.answers.iter_mut().find(is_it) else { return };
+        answer.text.push_str(text);
         drop(state);
         self.changed.notify_waiters();
     }

@@ -1,7 +1,10 @@
 //! The messages a prompt may need, kept beside the session so that a step reads nothing from the store.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts};
-use codelab_protocol::{Message, TurnId};
+use codelab_protocol::{Message, Origin, PlanId, TaskId, TurnId};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
@@ -10,12 +13,16 @@ pub(crate) struct Recent {
     current: Vec<Message>,
     /// Messages kept of earlier turns.
     keep: usize,
+    /// The threads of the current turn's tasks, as far as they were needed.
+    tasks: HashMap<(PlanId, TaskId), Vec<Message>>,
+    /// What was said in the session itself, as the last task's step saw it.
+    said: Vec<Message>,
 }
 
 impl Recent {
     /// A session without messages.
     pub fn empty(keep: usize) -> Self {
-        Self { turn: None, earlier: Vec::new(), current: Vec::new(), keep }
+        Self { turn: None, earlier: Vec::new(), current: Vec::new(), keep, tasks: HashMap::new(), said: Vec::new() }
     }
 
     pub async fn load(
@@ -33,20 +40,61 @@ impl Recent {
         let earlier = store.messages(key, MessageRange::Last { before, limit: keep }).await?;
         let messages =
             |stored: Vec<StoredMessage>| stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect();
-        Ok(Self { turn, earlier: messages(earlier), current: messages(current), keep })
+        Ok(Self { turn, earlier: messages(earlier), current: messages(current), ..Self::empty(keep) })
+    }
+
+    /// Makes what a task's step sees available; its thread is read unless it is there already.
+    pub async fn load_task(
+        &mut self,
+        store: &Store,
+        key: SessionKey,
+        plan: &PlanId,
+        task: &TaskId,
+        limits: &PromptLimits,
+    ) -> Result<(), StoreError> {
+        if let Entry::Vacant(place) = self.tasks.entry((plan.clone(), task.clone())) {
+            let range = MessageRange::Task { plan: plan.clone(), task: task.clone() };
+            let stored = store.messages(key, range).await?;
+            place.insert(stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect());
+        }
+        self.said = self.earlier.iter().chain(&self.current).cloned().collect();
+        Ok(())
     }
 
     pub fn push(&mut self, record: &MessageRecord, limits: &PromptLimits) {
-        if self.turn != Some(record.turn) {
+        // What comes late from an earlier turn is news to the current one.
+        if self.turn.is_none_or(|turn| turn < record.turn) {
             self.turn = Some(record.turn);
             self.earlier.append(&mut self.current);
             let surplus = self.earlier.len().saturating_sub(self.keep);
             self.earlier.drain(..surplus);
+            self.tasks.clear();
         }
-        self.current.push(for_prompts(&record.message, limits));
+        let message = for_prompts(&record.message, limits);
+        match record.task.as_ref().map(thread_of) {
+            None => self.current.push(message),
+            // A thread that no step needed yet is read when one does.
+            Some(thread) => {
+                let thread = thread.and_then(|thread| self.tasks.get_mut(&thread));
+                thread.into_iter().for_each(|thread| thread.push(message.clone()));
+            }
+        }
     }
 
     pub fn history(&self) -> History<'_> {
         History { earlier: &self.earlier, current: &self.current }
     }
+
+    /// What a thread of the turn sees: its own messages, and before them what was said in the session.
+    pub fn history_of(&self, origin: &Origin) -> History<'_> {
+        match thread_of(origin).and_then(|thread| self.tasks.get(&thread)) {
+            Some(thread) => History { earlier: &self.said, current: thread },
+            None => self.history(),
+        }
+    }
+}
+
+/// Two plans of a session can use the same task id.
+fn thread_of(origin: &Origin) -> Option<(PlanId, TaskId)> {
+    origin.plan_id.clone().zip(origin.task_id.clone())
 }

@@ -1,7 +1,7 @@
 //! New ids are random, so that they say nothing and never collide.
 
 use codelab_engine::Ids;
-use codelab_protocol::{CallId, MessageId};
+use codelab_protocol::{CallId, MessageId, PlanId, SessionId, WorkflowId};
 
 pub(crate) struct RandomIds;
 
@@ -13,6 +13,19 @@ impl Ids for RandomIds {
     fn message_id(&mut self) -> MessageId {
         named(MessageId::parse, "msg")
     }
+
+    fn plan_id(&mut self) -> PlanId {
+        named(PlanId::parse, "plan")
+    }
+
+    fn workflow_id(&mut self) -> WorkflowId {
+        named(WorkflowId::parse, "workflow")
+    }
+}
+
+/// The id of a project's session, which the server chooses.
+pub(crate) fn session_id() -> SessionId {
+    named(SessionId::parse, "chat")
 }
 
 /// `bytes` random bytes in hex.

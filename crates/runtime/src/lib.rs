@@ -3,24 +3,39 @@
 //!
 //! Nothing is shown or acknowledged before it is committed. No decision is made here.
 
+mod bus;
+mod cache;
+mod chat;
 mod clock;
 mod commit;
+mod context;
 mod error;
 mod failpoint;
 mod feed;
 mod history;
 mod ids;
+mod memories;
 mod metrics;
 mod owner;
 mod reader;
 mod registry;
 mod runtime;
+mod space;
 mod timers;
+mod user_events;
 
+pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting};
+pub use cache::{
+    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, UserPrefix,
+};
+pub use chat::{ChatMessage, ResultTaken};
 pub use clock::now;
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
+pub use memories::RebuildError;
 pub use metrics::Metrics;
-pub use reader::{Item, Reader};
+pub use reader::{Delta, Item, Reader};
 pub use runtime::{LiveLimits, Parts, Retention, Runtime, SessionView};
+pub use space::{CLIENT_GONE_SECONDS, ClientsFull, Space, SpaceKey, project_agent};
+pub use user_events::UserReader;

@@ -1,7 +1,7 @@
 //! What the server counts, as Prometheus families. One registry, made at start and passed down.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,6 +9,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::runtime::Runtime;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct Outcome {
@@ -19,6 +21,16 @@ pub struct Outcome {
 pub struct Answered {
     pub route: String,
     pub status: u16,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Mode {
+    pub mode: String,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct Alert {
+    pub kind: String,
 }
 
 pub struct Metrics {
@@ -33,6 +45,17 @@ pub struct Metrics {
     pub commit_failures: Family<Outcome, Counter>,
     pub store_commits: Counter<u64, AtomicU64>,
     pub store_transactions: Counter<u64, AtomicU64>,
+    pub direct_calls: Counter,
+    pub orchestrated_calls: Counter,
+    pub call_duration: Family<Mode, Histogram>,
+    pub alerts: Family<Alert, Counter>,
+    pub worker_spaces: Gauge,
+    pub worker_spaces_made: Counter,
+    pub bus_active: Gauge,
+    pub bus_waiting: Gauge,
+    pub bus_tasks: Family<Outcome, Counter>,
+    pub cache_lookups: Family<Outcome, Counter>,
+    pub cache_redis_failures: Counter<u64, AtomicU64>,
     pub live_sessions: Gauge,
     pub open_streams: Gauge,
 }
@@ -64,6 +87,29 @@ impl Metrics {
             "Database transactions, each shared by commits",
             store_transactions.clone(),
         );
+        let direct_calls = Counter::default();
+        registry.register("direct_calls", "Messages that went to an agent directly", direct_calls.clone());
+        let orchestrated_calls = Counter::default();
+        registry.register("orchestrated_calls", "Messages that were planned", orchestrated_calls.clone());
+        let call_duration: Family<Mode, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.005, 2.5, 15)));
+        registry.register("call_duration_seconds", "From a message to the end of its turn", call_duration.clone());
+        let alerts = Family::default();
+        registry.register("alerts", "Problems that were noticed in worker spaces", alerts.clone());
+        let worker_spaces = Gauge::default();
+        registry.register("worker_spaces", "Worker spaces held in memory", worker_spaces.clone());
+        let worker_spaces_made = Counter::default();
+        registry.register("worker_spaces_made", "Worker spaces made or rebuilt", worker_spaces_made.clone());
+        let bus_active = Gauge::default();
+        registry.register("bus_active_tasks", "Tasks that agents work on", bus_active.clone());
+        let bus_waiting = Gauge::default();
+        registry.register("bus_waiting_tasks", "Tasks that wait for an agent", bus_waiting.clone());
+        let bus_tasks = Family::default();
+        registry.register("bus_tasks", "Tasks that agents finished", bus_tasks.clone());
+        let cache_lookups = Family::default();
+        registry.register("agent_cache_lookups", "Look-ups in the agent cache", cache_lookups.clone());
+        let cache_redis_failures = Counter::default();
+        registry.register("agent_cache_redis_failures", "Requests to Redis that failed", cache_redis_failures.clone());
         let live_sessions = Gauge::default();
         registry.register("live_sessions", "Sessions held in memory", live_sessions.clone());
         let open_streams = Gauge::default();
@@ -80,13 +126,24 @@ impl Metrics {
             commit_failures,
             store_commits,
             store_transactions,
+            direct_calls,
+            orchestrated_calls,
+            call_duration,
+            alerts,
+            worker_spaces,
+            worker_spaces_made,
+            bus_active,
+            bus_waiting,
+            bus_tasks,
+            cache_lookups,
+            cache_redis_failures,
             live_sessions,
             open_streams,
         })
     }
 
     /// The Prometheus text format.
-    pub fn encode(&self) -> String {
+    fn encode(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
@@ -99,6 +156,28 @@ impl Metrics {
 
     pub(crate) fn count(family: &Family<Outcome, Counter>, outcome: &str) {
         family.get_or_create(&Outcome { outcome: outcome.to_owned() }).inc();
+    }
+}
+
+impl Runtime {
+    /// The Prometheus text format, with what is only looked at when somebody asks.
+    pub fn metrics_text(&self) -> String {
+        let (metrics, inner) = (&self.inner.metrics, &self.inner);
+        let gauge = |gauge: &Gauge, value: usize| {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        let load = inner.spaces.load();
+        gauge(&metrics.worker_spaces, inner.spaces.all().len());
+        gauge(&metrics.bus_active, load.active);
+        gauge(&metrics.bus_waiting, load.waiting);
+        let counts = inner.cache.counts();
+        let lookups = [("memory", counts.memory_hits), ("redis", counts.redis_hits), ("miss", counts.misses)];
+        for (outcome, count) in lookups {
+            let counter = metrics.cache_lookups.get_or_create(&Outcome { outcome: outcome.to_owned() }).clone();
+            counter.inner().store(count, Ordering::Relaxed);
+        }
+        metrics.cache_redis_failures.inner().store(counts.redis_failures, Ordering::Relaxed);
+        metrics.encode()
     }
 }
 

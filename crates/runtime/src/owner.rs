@@ -7,25 +7,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{
-    Answer, Applied, Decision, Effect, Input, KnownApproval, KnownCall, Phase, Refusal, Session, Span, UserMessage,
-    World,
+    Answer, Applied, Budget, Decision, Effect, Input, KnownApproval, KnownCall, NoSpace, Refusal, Session, Span,
+    UserMessage, World,
 };
-use codelab_protocol::{AgentName, CallId, Digest, Timestamp, TurnStatus};
+use codelab_protocol::{AgentName, CallId, ClientId, Digest, Plan, Timestamp, TurnId, TurnStatus};
 use codelab_store::{AuditHead, Epoch, NewSession, Realm, Schedule, SessionKey, StoreError, ToolCallStatus};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use self::model::ModelTask;
+use self::model::ModelTasks;
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::commit::{After, Prepared, Standing, context, prepare};
+use crate::commit::{Prepared, Standing, context, prepare};
 use crate::feed::Feed;
 use crate::history::Recent;
 use crate::ids::RandomIds;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Mode};
 use crate::registry::Name;
 use crate::runtime::{Inner, SessionView};
+use crate::space::{CallMode, Changes, Crew, Places, Space, SpaceKey, StepSpace};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ pub(crate) enum Mail {
     },
     /// Makes a session that has said nothing yet.
     Create {
-        system_prompt: Option<String>,
+        new: Birth,
         reply: Reply<SessionView>,
     },
     Delete {
@@ -52,12 +53,26 @@ pub(crate) enum Mail {
     },
 }
 
+/// What a session is from its first moment on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Birth {
+    pub system_prompt: Option<String>,
+    pub title: Option<String>,
+    pub budget: Budget,
+    /// Whose project it belongs to; none in the runtime realm.
+    pub space: Option<SpaceKey>,
+}
+
 /// What comes from outside; the owner adds what the store knows.
 #[derive(Clone)]
 pub(crate) enum Outside {
     UserMessage(UserMessage),
     SwitchAgent(AgentName),
-    ToolResult { call_id: CallId, result: Value },
+    ToolResult { call_id: CallId, result: Value, client: Option<ClientId> },
+    Answer { call_id: CallId, text: String },
+    Claim { call_id: CallId, client_id: ClientId },
+    ClientGone { client_id: ClientId },
+    RetryPlan { plan: Box<Plan>, request: String },
     Decision { call_id: CallId, decision: Decision, digest: Option<Digest>, decided_by: String },
     Cancel { drop_queue: bool },
     Reset,
@@ -76,7 +91,10 @@ pub(crate) struct Owner {
     mailbox: mpsc::Receiver<Mail>,
     feed: Arc<Feed>,
     loaded: Option<Loaded>,
-    model: Option<ModelTask>,
+    models: ModelTasks,
+    places: Places,
+    /// The turn whose time is taken.
+    began: Option<(TurnId, CallMode, Instant)>,
     /// An outcome that the database did not take yet.
     retry: Option<(Input, Instant)>,
 }
@@ -90,31 +108,44 @@ pub(crate) struct Loaded {
     audit_head: AuditHead,
     schedule: Schedule,
     recent: Option<Recent>,
+    /// The worker space of its project; none in the runtime realm.
+    space: Option<Arc<Space>>,
     /// Not in the store yet; the first commit makes it.
     new: bool,
 }
 
 impl Owner {
     pub fn new(runtime: Arc<Inner>, name: Name, mailbox: mpsc::Receiver<Mail>, feed: Arc<Feed>) -> Self {
-        Self { runtime, name, mailbox, feed, loaded: None, model: None, retry: None }
+        Self {
+            runtime,
+            name,
+            mailbox,
+            feed,
+            loaded: None,
+            models: ModelTasks::default(),
+            places: Places::default(),
+            began: None,
+            retry: None,
+        }
     }
 
     pub async fn run(mut self) {
         let runtime = Arc::clone(&self.runtime);
         loop {
             let patience = Duration::from_millis(runtime.live.idle_ms);
-            let idle = self.model.is_none() && self.retry.is_none();
+            let idle = self.models.is_empty() && !self.places.is_waiting() && self.retry.is_none();
+            let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
                 mail = self.mailbox.recv() => match mail {
                     Some(mail) => self.open(mail).await,
                     None => break,
                 },
-                outcome = ModelTask::finished(&mut self.model) => {
-                    self.model = None;
+                outcome = self.models.finished() => {
                     runtime.failpoint.pass("model_finished");
                     self.inside(outcome).await;
                 }
+                granted = self.places.granted(space.as_deref()) => self.inside(granted).await,
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((input, _)) = self.retry.take() {
                         self.inside(input).await;
@@ -128,7 +159,7 @@ impl Owner {
                     }
                 }
             }
-            let nothing_to_own = self.loaded.is_none() && self.model.is_none() && self.retry.is_none();
+            let nothing_to_own = self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
             if nothing_to_own && runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                 return;
             }
@@ -147,8 +178,8 @@ impl Owner {
                 // A caller that went away does not undo what was committed.
                 let _ = reply.send(taken);
             }
-            Mail::Create { system_prompt, reply } => {
-                let _ = reply.send(self.create(system_prompt).await);
+            Mail::Create { new, reply } => {
+                let _ = reply.send(self.create(new).await);
             }
             Mail::Delete { hard, reply } => {
                 let _ = reply.send(self.delete(hard).await);
@@ -166,10 +197,11 @@ impl Owner {
     }
 
     async fn outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
-        let creates = matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
+        let runtime_realm = self.name.realm == Realm::Runtime;
+        let creates = runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
         self.load(creates).await?;
         if let Some(span) = self.repeated(&input).await? {
-            return self.taken(Answer::Span(span));
+            return self.taken(Answer::Repeat(span));
         }
         let input = self.informed(input).await?;
         let answer = self.take(input).await?;
@@ -196,15 +228,25 @@ impl Owner {
         Ok(match input {
             Outside::UserMessage(message) => Input::UserMessage(message),
             Outside::SwitchAgent(agent) => Input::SwitchAgent { agent },
-            Outside::ToolResult { call_id, result } => {
-                let known = match loaded.holds(&call_id) {
-                    true => None,
-                    false => store.tool_call(loaded.key, &call_id).await?.map(known_call),
-                };
-                Input::ToolResult { call_id, result, known }
+            Outside::ToolResult { call_id, result, client } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                Input::ToolResult { call_id, result, client, known }
             }
+            Outside::Answer { call_id, text } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                Input::Answer { call_id, text, known }
+            }
+            Outside::Claim { call_id, client_id } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                let bound = loaded.session.bound_client();
+                let gone = |space: &Space| bound.is_some_and(|bound| space.client_is_gone(bound));
+                let bound_is_gone = loaded.space.as_deref().is_none_or(gone);
+                Input::Claim { call_id, client_id, bound_is_gone, known }
+            }
+            Outside::ClientGone { client_id } => Input::ClientGone { client_id },
+            Outside::RetryPlan { plan, request } => Input::RetryPlan { plan, request },
             Outside::Decision { call_id, decision, digest, decided_by } => {
-                let known = match loaded.session.pending_approval().is_some_and(|open| open.call_id == call_id) {
+                let known = match loaded.session.pending_approvals().any(|open| open.call_id == call_id) {
                     true => None,
                     false => store.approval(loaded.key, &call_id).await?.and_then(|row| known_approval(row.status)),
                 };
@@ -213,6 +255,14 @@ impl Owner {
             Outside::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Outside::Reset => Input::Reset,
         })
+    }
+
+    /// What the store knows of a call that no thread of the turn holds.
+    async fn known_call(&self, loaded: &Loaded, call_id: &CallId) -> Result<Option<KnownCall>, RuntimeError> {
+        if loaded.holds(call_id) {
+            return Ok(None);
+        }
+        Ok(self.runtime.store.tool_call(loaded.key, call_id).await?.map(known_call))
     }
 
     /// An input that comes from this server itself. If the database does not take it now, it is tried again.
@@ -235,44 +285,73 @@ impl Owner {
 
     /// Decide, commit, show, perform: in this order.
     async fn take(&mut self, input: Input) -> Result<Answer, RuntimeError> {
+        let crew = self.crew().await?;
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
         // What the server does by itself is not the session's activity.
         let activity = !matches!(input, Input::Tick | Input::Recovered { .. });
         let before = loaded.session.clone();
-        let applied = loaded.apply(input, &self.runtime, time)?;
+        let space = loaded.space.clone();
+        let (applied, changes) = loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time);
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(refusal) => {
+                self.places.roll_back(changes, space.as_deref(), &self.name.id);
+                return Err(refusal.into());
+            }
+        };
         if !applied.changed {
+            self.places.roll_back(changes, space.as_deref(), &self.name.id);
             return Ok(applied.answer);
         }
         let stored = match loaded.prepare(self.name.realm, applied.effects, activity.then_some(time), time) {
-            Ok(prepared) => self.store(prepared).await,
+            Ok(prepared) => self.store(prepared, None).await,
             Err(error) => Err(error),
         };
         match stored {
             Ok(prepared) => {
+                if let Some(space) = &space {
+                    self.places.commit(changes, space);
+                }
                 self.show(prepared).await;
                 Ok(applied.answer)
             }
             Err(error) => {
+                self.places.roll_back(changes, space.as_deref(), &self.name.id);
                 self.roll_back(before, &error);
                 Err(RuntimeError::NotStored(error))
             }
         }
     }
 
-    async fn store(&mut self, mut prepared: Prepared) -> Result<Prepared, StoreError> {
+    /// The project's agents as they are at this moment; none in the runtime realm.
+    async fn crew(&self) -> Result<Option<Arc<Crew>>, RuntimeError> {
+        let Some(space) = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()) else { return Ok(None) };
+        // A project that another server deleted took its sessions with it.
+        let gone = |error| match error {
+            StoreError::NotFound => RuntimeError::SessionNotFound,
+            error => error.into(),
+        };
+        let crew = space.crew().await.map_err(gone)?;
+        space.refresh_ledger(&crew).await.map_err(gone)?;
+        Ok(Some(crew))
+    }
+
+    async fn store(&mut self, mut prepared: Prepared, birth: Option<&Birth>) -> Result<Prepared, StoreError> {
         let Some(loaded) = &mut self.loaded else { return Err(StoreError::NotFound) };
         if loaded.new {
+            let space = birth.and_then(|birth| birth.space);
             prepared.commit.create = Some(NewSession {
                 realm: self.name.realm,
                 session_id: self.name.id.clone(),
-                user_id: None,
-                project_id: None,
+                user_id: space.map(|space| space.user),
+                project_id: space.map(|space| space.project),
                 description: None,
                 system_prompt: loaded.system_prompt.clone(),
                 created_at: now(),
                 owner: Some(self.runtime.server_id.clone()),
             });
+            prepared.commit.title = prepared.commit.title.or_else(|| birth.and_then(|birth| birth.title.clone()));
             prepared.commit.context.get_or_insert_with(|| context(&loaded.session, now()));
         }
         let commit = std::mem::replace(&mut prepared.commit, codelab_store::Commit::new(loaded.key, loaded.epoch));
@@ -289,10 +368,17 @@ impl Owner {
         match &mut self.loaded {
             Some(loaded) if keeps => loaded.session = before,
             // What is stored is not what we think: forget, and read it again when it is needed.
-            _ => {
-                self.model = None;
-                self.loaded = None;
-            }
+            _ => self.forget(),
+        }
+    }
+
+    /// Drops everything that is held for the session; the store keeps it.
+    fn forget(&mut self) {
+        self.models = ModelTasks::default();
+        self.places = Places::default();
+        if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
+            space.release_all(&self.name.id);
+            space.session_works(&self.name.id, Default::default());
         }
     }
 
@@ -313,32 +399,53 @@ impl Owner {
                 }
             }
         }
-        let awaited = match loaded.session.turn().map(|turn| &turn.phase) {
-            Some(Phase::Thinking { message_id, attempt }) => Some((message_id, *attempt)),
-            _ => None,
-        };
-        self.feed.publish(&prepared.events, loaded.session.turn().is_none(), awaited);
-        self.runtime.failpoint.pass("after_show");
-        for after in prepared.after {
-            match after {
-                After::AbortModel => self.model = None,
-                After::CallModel(call) => self.call_model(call).await,
+        let wanted = loaded.session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        let awaited: Vec<_> =
+            wanted.iter().filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt))).collect();
+        self.feed.publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
+        self.models.keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
+        if let Some(space) = &loaded.space {
+            let working = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
+            let working = working.filter(|thread| thread.phase.suspended().is_none());
+            space.session_works(&self.name.id, working.map(|thread| thread.agent().clone()).collect());
+            for event in prepared.events.iter().filter(|event| event.settled.is_some_and(TurnStatus::is_end)) {
+                if let Some((_, mode, began)) = self.began.take_if(|(turn, ..)| *turn == event.turn) {
+                    space.call_ended(mode, began.elapsed());
+                    let mode = Mode { mode: mode.as_str().to_owned() };
+                    self.runtime.metrics.call_duration.get_or_create(&mode).observe(began.elapsed().as_secs_f64());
+                }
             }
+            if let Some(turn) = loaded.session.turn()
+                && self.began.is_none_or(|(began, ..)| began != turn.id)
+            {
+                let mode = if turn.workflow().is_some() { CallMode::Orchestrated } else { CallMode::Direct };
+                self.began = Some((turn.id, mode, Instant::now()));
+            }
+            self.runtime.user_events.publish(space.user(), &prepared.events);
+            if prepared.remembers {
+                self.runtime.memories.added();
+            }
+        }
+        self.runtime.failpoint.pass("after_show");
+        for call in prepared.calls {
+            self.call_model(call).await;
         }
     }
 
-    async fn create(&mut self, system_prompt: Option<String>) -> Result<SessionView, RuntimeError> {
+    async fn create(&mut self, birth: Birth) -> Result<SessionView, RuntimeError> {
         match self.load(false).await {
             Ok(()) => return Err(RuntimeError::SessionExists),
             Err(RuntimeError::SessionNotFound) => {}
             Err(error) => return Err(error),
         }
-        self.load(true).await?;
+        let mut unborn = self.unborn(&birth);
+        unborn.system_prompt.clone_from(&birth.system_prompt);
+        self.loaded = Some(unborn);
+        self.feed.opened(0, true);
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
-        loaded.system_prompt = system_prompt;
         let time = now();
         let prepared = loaded.prepare(self.name.realm, Vec::new(), Some(time), time)?;
-        match self.store(prepared).await {
+        match self.store(prepared, Some(&birth)).await {
             Ok(_) => {}
             Err(error) => {
                 self.loaded = None;
@@ -369,18 +476,33 @@ impl Owner {
             true => store.purge(row.key).await?,
             false => store.soft_delete(row.key, now()).await?,
         }
-        self.model = None;
-        self.loaded = None;
+        self.forget();
         self.feed.close();
         Ok(())
     }
 }
 
 impl Loaded {
-    fn apply(&mut self, input: Input, runtime: &Inner, now: Timestamp) -> Result<Applied, Refusal> {
-        let mut world =
-            World { now, ids: &mut RandomIds, team: &runtime.team, limits: &runtime.limits, policy: &runtime.policy };
-        self.session.apply(input, &mut world)
+    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
+    fn apply(
+        &mut self,
+        input: Input,
+        runtime: &Inner,
+        crew: Option<&Crew>,
+        places: &mut Places,
+        now: Timestamp,
+    ) -> (Result<Applied, Refusal>, Changes) {
+        let (limits, policy) = (&runtime.limits, &runtime.policy);
+        let (Some(space), Some(crew)) = (&self.space, crew) else {
+            let (team, space) = (&runtime.team, &mut NoSpace);
+            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space };
+            return (self.session.apply(input, &mut world), Changes::default());
+        };
+        let session_id = self.session.id().clone();
+        let mut step = StepSpace { space, crew, session: &session_id, places, changes: Changes::default() };
+        let mut world = World { now, ids: &mut RandomIds, team: &crew.team, limits, policy, space: &mut step };
+        let applied = self.session.apply(input, &mut world);
+        (applied, step.changes)
     }
 
     fn prepare(
@@ -398,11 +520,13 @@ impl Loaded {
 
     /// Whether the current turn still holds this call.
     fn holds(&self, call_id: &CallId) -> bool {
-        match self.session.turn().map(|turn| &turn.phase) {
-            Some(Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. }) => call.call_id == *call_id,
-            Some(Phase::AwaitingAnswer { call_id: asked }) => asked == call_id,
-            _ => false,
-        }
+        self.session.turn().is_some_and(|turn| turn.threads().any(|thread| thread.phase.call_id() == Some(call_id)))
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.forget();
     }
 }
 

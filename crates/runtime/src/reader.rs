@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use codelab_engine::Span;
-use codelab_protocol::{AssistantDelta, MessageId, TurnStatus};
+use codelab_protocol::{AgentName, MessageId, Origin, TurnStatus};
 use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
 
-use crate::feed::{Feed, FeedState};
+use crate::feed::{Answer, Feed, FeedState};
 use crate::metrics::OpenStream;
 
 /// Events read from the store at once.
@@ -16,7 +16,7 @@ const PAGE: usize = 64;
 #[derive(Debug, Clone)]
 pub enum Item {
     Event(Arc<StoredEvent>),
-    Delta(AssistantDelta),
+    Delta(Delta),
     /// The turn ended or suspended here.
     Settled(TurnStatus),
     /// These numbers were pruned and can no longer be read.
@@ -24,6 +24,18 @@ pub enum Item {
         from: u64,
         to: u64,
     },
+}
+
+/// A piece of an answer that is being written.
+#[derive(Debug, Clone)]
+pub struct Delta {
+    pub content: String,
+    pub agent: AgentName,
+    pub message_id: MessageId,
+    pub attempt: u32,
+    /// Where `content` starts, in bytes.
+    pub offset: u64,
+    pub origin: Origin,
 }
 
 pub struct Reader {
@@ -34,7 +46,7 @@ pub struct Reader {
     /// The number of the last event that was passed on or skipped.
     cursor: u64,
     ready: VecDeque<Item>,
-    shown: Option<Shown>,
+    shown: Vec<Shown>,
     /// Whether it was looked at how the turn stood at the number the reader came with.
     resumed: bool,
     finished: bool,
@@ -82,7 +94,7 @@ impl Reader {
             // The store counts in 63 bits; a larger number is simply past the end.
             cursor: after_seq.min(i64::MAX as u64 - 1),
             ready: VecDeque::new(),
-            shown: None,
+            shown: Vec::new(),
             resumed: after_seq == 0,
             finished: false,
             _open: open,
@@ -213,21 +225,33 @@ impl Reader {
     }
 
     fn pass_text(&mut self, state: &FeedState) {
-        let Some(answer) = &state.answer else { return };
-        if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
-            return;
+        self.shown.retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
+        for answer in &state.answers {
+            if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
+                continue;
+            }
+            let place = self.shown.iter().position(|shown| shown.is_of(answer)).unwrap_or_else(|| {
+                let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
+                self.shown.push(Shown { message_id, attempt, bytes: 0 });
+                self.shown.len() - 1
+            });
+            let Some(shown) = self.shown.get_mut(place) else { continue };
+            let Some(content) = answer.text.get(shown.bytes..).filter(|text| !text.is_empty()) else { continue };
+            self.ready.push_back(Item::Delta(Delta {
+                content: content.to_owned(),
+                agent: answer.agent.clone(),
+                message_id: answer.message_id.clone(),
+                attempt: answer.attempt,
+                offset: shown.bytes as u64,
+                origin: answer.origin.clone(),
+            }));
+            shown.bytes = answer.text.len();
         }
-        let same = |shown: &&mut Shown| shown.message_id == answer.message_id && shown.attempt == answer.attempt;
-        let offset = self.shown.as_mut().filter(same).map_or(0, |shown| shown.bytes);
-        let Some(content) = answer.text.get(offset..).filter(|text| !text.is_empty()) else { return };
-        self.ready.push_back(Item::Delta(AssistantDelta {
-            content: content.to_owned(),
-            agent: answer.agent.clone(),
-            message_id: answer.message_id.clone(),
-            attempt: answer.attempt,
-            offset: offset as u64,
-        }));
-        let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
-        self.shown = Some(Shown { message_id, attempt, bytes: answer.text.len() });
+    }
+}
+
+impl Shown {
+    fn is_of(&self, answer: &Answer) -> bool {
+        self.message_id == answer.message_id && self.attempt == answer.attempt
     }
 }

@@ -83,6 +83,12 @@ impl Registry {
         self.lock().owners.get(name).is_some_and(|owner| !owner.is_closed())
     }
 
+    /// Whether anybody here works on the session or reads it.
+    pub fn is_known(&self, name: &Name) -> bool {
+        let state = self.lock();
+        state.owners.contains_key(name) || state.feeds.get(name).is_some_and(|feed| feed.strong_count() > 0)
+    }
+
     /// Lets an owner go, unless mail has come.
     pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Mail>) -> bool {
         let mut state = self.lock();

@@ -1,10 +1,12 @@
 //! The way in: what the server asks of the runtime.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Answer, Decision, Limits, PromptLimits, Session, Team, UserMessage};
-use codelab_llm::{Model, ModelDescription};
+use codelab_llm::{Model, ModelDescription, PriceTable};
+use codelab_memory::Memory;
 use codelab_policy::Policy;
 use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
 use codelab_store::{Realm, Schedule, SessionRow, Store, StoreError};
@@ -13,12 +15,18 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bus::BusLimits;
+use crate::cache::{AgentCache, CacheHealth};
 use crate::clock::now;
+use crate::feed::Feed;
+use crate::memories::Memories;
 use crate::metrics::{Metrics, OpenStream};
-use crate::owner::{Mail, Outside, Reply, Taken};
+use crate::owner::{Birth, Mail, Outside, Reply, Taken};
 use crate::reader::{Reader, Scope};
 use crate::registry::{Name, Registry};
+use crate::space::{Shared, Spaces};
 use crate::timers;
+use crate::user_events::UserEvents;
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
@@ -36,6 +44,12 @@ pub struct Parts {
     pub server_id: String,
     pub failpoint: Failpoint,
     pub retention: Retention,
+    pub cache: AgentCache,
+    pub memory: Memory,
+    pub prices: PriceTable,
+    pub bus: BusLimits,
+    /// A worker space that nobody used for this long is cleaned up.
+    pub space_idle_seconds: u64,
 }
 
 /// How long old things are kept; 0 = for ever.
@@ -65,28 +79,29 @@ impl Default for LiveLimits {
 
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     tasks: TaskTracker,
 }
 
+/// The parts, and what lives only while the server runs.
 pub(crate) struct Inner {
-    pub store: Store,
-    pub model: Arc<dyn Model>,
-    pub team: Team,
-    pub limits: Limits,
-    pub prompt: PromptLimits,
-    pub policy: Policy,
-    pub default_model: String,
-    pub metrics: Arc<Metrics>,
-    pub live: LiveLimits,
-    pub server_id: String,
-    pub failpoint: Failpoint,
+    parts: Parts,
     pub registry: Registry,
+    pub spaces: Spaces,
+    pub memories: Arc<Memories>,
+    pub user_events: UserEvents,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
     /// Nothing more, at once.
     pub halted: CancellationToken,
-    pub retention: Retention,
+}
+
+impl Deref for Inner {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
 }
 
 /// How a session stands.
@@ -103,33 +118,40 @@ impl Runtime {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
         parts.store.register_server(&parts.server_id, time, until).await?;
+        let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone()));
+        let shared = Shared {
+            memories: Arc::clone(&memories),
+            store: parts.store.clone(),
+            cache: parts.cache.clone(),
+            prices: Arc::new(parts.prices.clone()),
+            metrics: Arc::clone(&parts.metrics),
+            limits: parts.bus,
+        };
         let inner = Arc::new(Inner {
-            store: parts.store,
-            model: parts.model,
-            team: parts.team,
-            limits: parts.limits,
-            prompt: parts.prompt,
-            policy: parts.policy,
-            default_model: parts.default_model,
-            metrics: parts.metrics,
-            live: parts.live,
-            server_id: parts.server_id,
-            failpoint: parts.failpoint,
+            spaces: Spaces::new(shared),
+            memories,
+            parts,
             registry: Registry::default(),
+            user_events: UserEvents::default(),
             stopping: CancellationToken::new(),
             halted: CancellationToken::new(),
-            retention: parts.retention,
         });
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
         tasks.spawn(timers::lease(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
+        tasks.spawn(timers::spaces(Arc::clone(&inner)));
+        tasks.spawn({
+            let inner = Arc::clone(&inner);
+            async move { inner.memories.run(&inner.stopping).await }
+        });
         Ok(Self { inner, tasks })
     }
 
     /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be resumed.
     pub async fn stop(&self, grace: Duration) {
         self.inner.registry.stop();
+        self.inner.user_events.stop();
         self.inner.stopping.cancel();
         self.tasks.close();
         let quiet = async {
@@ -147,6 +169,7 @@ impl Runtime {
         if let Err(error) = self.inner.store.end_lease(&self.inner.server_id, now()).await {
             tracing::warn!(%error, "the server's lease could not be ended");
         }
+        self.inner.memories.close().await;
         self.inner.store.close().await;
     }
 
@@ -162,20 +185,29 @@ impl Runtime {
         &self.inner.metrics
     }
 
+    /// What is wrong with the memory engine, if anything.
+    pub fn memory_problem(&self) -> Option<String> {
+        self.inner.memories.problem()
+    }
+
+    pub fn cache_health(&self) -> CacheHealth {
+        self.inner.cache.health()
+    }
+
     pub fn model(&self) -> ModelDescription {
         self.inner.model.describe()
     }
 
     pub async fn user_message(&self, id: &SessionId, message: UserMessage) -> Result<Reader, RuntimeError> {
-        self.submit(id, Outside::UserMessage(message)).await
+        self.submit(&name(id), Outside::UserMessage(message)).await
     }
 
     pub async fn switch_agent(&self, id: &SessionId, agent: AgentName) -> Result<Reader, RuntimeError> {
-        self.submit(id, Outside::SwitchAgent(agent)).await
+        self.submit(&name(id), Outside::SwitchAgent(agent)).await
     }
 
     pub async fn tool_result(&self, id: &SessionId, call_id: CallId, result: Value) -> Result<Reader, RuntimeError> {
-        self.submit(id, Outside::ToolResult { call_id, result }).await
+        self.submit(&name(id), Outside::ToolResult { call_id, result, client: None }).await
     }
 
     pub async fn decide(
@@ -186,32 +218,33 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        let name = match &decision {
+        let decided = match &decision {
             Decision::Approve { .. } => "approve",
             Decision::Edit { .. } => "edit",
             Decision::Reject { .. } => "reject",
         };
-        let reader = self.submit(id, Outside::Decision { call_id, decision, digest, decided_by }).await?;
-        Metrics::count(&self.inner.metrics.approvals, name);
+        let reader = self.submit(&name(id), Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        Metrics::count(&self.inner.metrics.approvals, decided);
         Ok(reader)
     }
 
     /// Ends the current turn. The flag says whether there was one.
     pub async fn cancel(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(id, Outside::Cancel { drop_queue }).await?;
+        let taken = self.input(&name(id), Outside::Cancel { drop_queue }).await?;
         Ok((taken.view, taken.answer != Answer::Nothing))
     }
 
     pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
-        Ok(self.input(id, Outside::Reset).await?.view)
+        Ok(self.input(&name(id), Outside::Reset).await?.view)
     }
 
     pub async fn create(&self, id: &SessionId, system_prompt: Option<String>) -> Result<SessionView, RuntimeError> {
-        self.ask(id, |reply| Mail::Create { system_prompt, reply }).await
+        let new = Birth { system_prompt, ..Birth::default() };
+        self.ask(&name(id), |reply| Mail::Create { new, reply }).await
     }
 
     pub async fn delete(&self, id: &SessionId, hard: bool) -> Result<(), RuntimeError> {
-        self.ask(id, |reply| Mail::Delete { hard, reply }).await
+        self.ask(&name(id), |reply| Mail::Delete { hard, reply }).await
     }
 
     /// Brings a soft-deleted session back.
@@ -239,7 +272,7 @@ impl Runtime {
         if mine || row.schedule == Schedule::default() {
             return Ok(row);
         }
-        self.ask(id, |reply| Mail::Touch { reply: Some(reply) }).await?;
+        self.ask(&name(id), |reply| Mail::Touch { reply: Some(reply) }).await?;
         self.session(id).await
     }
 
@@ -253,26 +286,30 @@ impl Runtime {
         Ok(Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open))
     }
 
-    async fn submit(&self, id: &SessionId, input: Outside) -> Result<Reader, RuntimeError> {
+    pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {
         // Taken before the input, so that the owner publishes into the same feed.
-        let feed = self.inner.registry.feed(&name(id));
-        let taken = self.input(id, input).await?;
+        let feed = self.inner.registry.feed(name);
+        let taken = self.input(name, input).await?;
+        Ok(self.reader(feed, &taken))
+    }
+
+    pub(crate) fn reader(&self, feed: Arc<Feed>, taken: &Taken) -> Reader {
         let (scope, after) = match taken.answer {
-            Answer::Span(span) => (Scope::Turn(span), span.after_seq),
+            Answer::Span(span) | Answer::Repeat(span) => (Scope::Turn(span), span.after_seq),
             Answer::Now(status) => (Scope::Status(status), 0),
-            Answer::Nothing => (Scope::Status(TurnStatus::Completed), 0),
+            Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };
         let open = OpenStream::new(&self.inner.metrics);
-        Ok(Reader::new(self.inner.store.clone(), feed, taken.key, scope, after, open))
+        Reader::new(self.inner.store.clone(), feed, taken.key, scope, after, open)
     }
 
-    async fn input(&self, id: &SessionId, input: Outside) -> Result<Taken, RuntimeError> {
-        self.ask(id, |reply| Mail::Input { input, reply }).await
+    pub(crate) async fn input(&self, name: &Name, input: Outside) -> Result<Taken, RuntimeError> {
+        self.ask(name, |reply| Mail::Input { input, reply }).await
     }
 
-    async fn ask<T>(&self, id: &SessionId, mail: impl FnOnce(Reply<T>) -> Mail) -> Result<T, RuntimeError> {
+    pub(crate) async fn ask<T>(&self, name: &Name, mail: impl FnOnce(Reply<T>) -> Mail) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.registry.send(&self.inner, &name(id), mail(reply))?;
+        self.inner.registry.send(&self.inner, name, mail(reply))?;
         // The owner answers everything it takes; it is gone only when the server stops or after a bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }

@@ -1,20 +1,25 @@
 //! Looks in the store for what is due, so that deadlines survive restarts and sessions sleep on disk until then.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use codelab_protocol::HealthStatus;
 use codelab_store::{SessionRef, StoreError};
 
 use crate::clock::now;
+use crate::metrics::Alert;
 use crate::owner::Mail;
 use crate::registry::Name;
 use crate::runtime::{Inner, Retention};
+use crate::space::SpaceKey;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SWEEP_EVERY_LOOKS: u64 = 120;
 /// Due sessions woken at once; the rest follow at the next look.
 const MAX_DUE: usize = 256;
 const RENEW_EVERY: Duration = Duration::from_secs(3);
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 /// Sessions cleaned at once; the rest follow a minute later.
 const MAX_CLEANED: usize = 1000;
@@ -125,6 +130,32 @@ fn wake(runtime: &Arc<Inner>, session: SessionRef) {
 
 fn name_of(session: &SessionRef) -> Name {
     Name { realm: session.realm, id: session.session_id.clone() }
+}
+
+/// Looks after the worker spaces: problems are told once each time they begin, idle ones are cleaned up.
+pub(crate) async fn spaces(runtime: Arc<Inner>) {
+    let idle = Duration::from_secs(runtime.space_idle_seconds);
+    let stuck_after = Duration::from_secs(2 * runtime.limits.task_timeout_seconds);
+    let mut told: HashSet<(SpaceKey, String)> = HashSet::new();
+    while pause(&runtime, WATCH_EVERY).await {
+        let mut wrong = HashSet::new();
+        for space in runtime.spaces.all() {
+            let key = SpaceKey { user: space.user(), project: space.project() };
+            for (name, check) in space.health(stuck_after).checks {
+                if check.status == HealthStatus::Healthy {
+                    continue;
+                }
+                if !told.contains(&(key, name.clone())) {
+                    let (user, project) = (key.user, key.project);
+                    tracing::warn!(%user, %project, check = name, detail = check.detail, "alert: worker space");
+                    runtime.metrics.alerts.get_or_create(&Alert { kind: name.clone() }).inc();
+                }
+                wrong.insert((key, name));
+            }
+        }
+        told = wrong;
+        runtime.spaces.clean_up_idle(idle).await;
+    }
 }
 
 /// False once the server stops.

@@ -1,13 +1,14 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
-use codelab_engine::{Input, Session};
-use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
+use codelab_engine::{Input, Kind, Session};
+use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
 
-use super::{Loaded, Owner};
+use super::{Birth, Loaded, Owner};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::history::Recent;
 use crate::ids::random_u32;
+use crate::space::SpaceKey;
 
 const FIRST_EPOCH: Epoch = Epoch(1);
 
@@ -22,7 +23,7 @@ impl Owner {
             Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
             Some(row) => self.take_over(row).await,
             None if creates => {
-                self.loaded = Some(self.unborn());
+                self.loaded = Some(self.unborn(&Birth::default()));
                 self.feed.opened(0, true);
                 Ok(())
             }
@@ -30,11 +31,16 @@ impl Owner {
         }
     }
 
-    fn unborn(&self) -> Loaded {
+    pub(super) fn unborn(&self, birth: &Birth) -> Loaded {
+        let kind = match self.name.realm {
+            Realm::Runtime => Kind::Runtime,
+            Realm::Project => Kind::Project,
+        };
         Loaded {
             key: SessionKey::allocate(now().as_millis(), random_u32()),
             epoch: FIRST_EPOCH,
-            session: Session::new(self.name.id.clone(), FIRST_EPOCH.0),
+            session: Session::new(self.name.id.clone(), kind, birth.budget, FIRST_EPOCH.0),
+            space: birth.space.map(|space| self.runtime.spaces.get(space)),
             system_prompt: None,
             audit_head: audit_chain::genesis(),
             schedule: Schedule::default(),
@@ -67,8 +73,11 @@ impl Owner {
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
         // lost but a model call whose owner died.
         let recover = session.epoch() != epoch.0 || session.is_running();
+        let space = row.user_id.zip(row.project_id).filter(|_| self.name.realm == Realm::Project);
+        let space = space.map(|(user, project)| runtime.spaces.get(SpaceKey { user, project }));
         self.loaded = Some(Loaded {
             key: row.key,
+            space,
             epoch,
             session,
             system_prompt: row.system_prompt,
@@ -78,7 +87,7 @@ impl Owner {
             new: false,
         });
         if recover && let Err(error) = self.take(Input::Recovered { down_ms, epoch: epoch.0 }).await {
-            self.loaded = None;
+            self.forget();
             return Err(error);
         }
         Ok(())

@@ -1,10 +1,15 @@
-//! The model call of a session: started after its commit, its outcome an input again.
+//! The model calls of a session: started after their commit, their outcomes inputs again.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
-use codelab_engine::{Input, ModelCall, ModelCallId, Purpose, classification_request, step_request};
-use codelab_protocol::{ErrorCode, ModelFailure, ModelOutput, ModelRequest};
+use codelab_engine::{
+    Briefing, Input, ModelCall, ModelCallId, Purpose, classification_request, joining_request, planning_request,
+    step_request,
+};
+use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, Role};
 use codelab_store::StoreError;
 use tokio::task::JoinHandle;
 
@@ -14,21 +19,44 @@ use crate::history::Recent;
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
 
-/// A model call under way; dropping it aborts the call.
-pub(crate) struct ModelTask {
+/// The model calls under way; dropping one aborts it.
+#[derive(Default)]
+pub(crate) struct ModelTasks(Vec<ModelTask>);
+
+struct ModelTask {
     id: ModelCallId,
-    task: JoinHandle<Result<ModelOutput, ModelFailure>>,
+    task: JoinHandle<Finished>,
 }
 
-impl ModelTask {
-    /// Waits for the outcome; forever when no call is under way.
-    pub async fn finished(task: &mut Option<Self>) -> Input {
-        let Some(Self { id, task }) = task else { return std::future::pending().await };
-        let outcome = task.await.unwrap_or_else(|error| {
+type Finished = (Result<ModelOutput, ModelFailure>, Vec<String>);
+
+impl ModelTasks {
+    /// Waits for an outcome; for ever when no call is under way.
+    pub async fn finished(&mut self) -> Input {
+        let (place, ended) = std::future::poll_fn(|context| {
+            for (place, ModelTask { task, .. }) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(ended) = Pin::new(task).poll(context) {
+                    return Poll::Ready((place, ended));
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        let call = self.0.swap_remove(place).id;
+        let (outcome, recalled) = ended.unwrap_or_else(|error| {
             tracing::error!(%error, "a model call ended abnormally");
-            Err(failure(ErrorCode::LlmError, "The model call ended abnormally"))
+            (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
         });
-        Input::ModelFinished { call: *id, outcome }
+        Input::ModelFinished { call, outcome, recalled }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Stops the calls that are not wanted any more.
+    pub fn keep_only(&mut self, wanted: impl Fn(ModelCallId) -> bool) {
+        self.0.retain(|task| wanted(task.id));
     }
 }
 
@@ -48,34 +76,39 @@ impl Owner {
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
         let id = call.id;
-        if let Purpose::Step { message_id } = &call.purpose {
+        if let Some((message_id, origin)) = answer_of(&call.purpose) {
             feed.begin_answer(Answer {
                 turn: id.turn,
                 message_id: message_id.clone(),
                 agent: call.agent.clone(),
                 attempt: id.attempt,
+                origin,
                 text: String::new(),
             });
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let task = tokio::spawn(async move {
             match request {
-                Ok(request) => perform(&runtime, &feed, &call, request).await,
-                Err(failure) => Err(failure),
+                Ok((request, recalled)) => (perform(&runtime, &feed, &call, request).await, recalled),
+                Err(failure) => (Err(failure), Vec::new()),
             }
         });
-        self.model = Some(ModelTask { id, task });
+        self.models.0.push(ModelTask { id, task });
     }
 
-    async fn request(&mut self, call: &ModelCall) -> Result<ModelRequest, ModelFailure> {
+    async fn request(&mut self, call: &ModelCall) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
         let runtime = Arc::clone(&self.runtime);
         let unreadable = |error: StoreError| {
             tracing::error!(%error, "the history could not be read");
             failure(ErrorCode::DbReadError, "The session's history could not be read")
         };
+        let crew = self.crew().await.map_err(|error| {
+            tracing::error!(%error, "the project's agents could not be read");
+            failure(ErrorCode::DbReadError, "The project's agents could not be read")
+        })?;
         let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(StoreError::NotFound))?;
         if let Purpose::Classify { text } = &call.purpose {
-            return Ok(classification_request(&runtime.team, &runtime.default_model, text));
+            return Ok((classification_request(&runtime.team, &runtime.default_model, text), Vec::new()));
         }
         let recent = match &mut loaded.recent {
             Some(recent) => recent,
@@ -85,19 +118,44 @@ impl Owner {
                 none.insert(recent.map_err(unreadable)?)
             }
         };
-        let agent = runtime.team.get(&call.agent).ok_or_else(|| {
+        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
+        let (model, limits) = (&runtime.default_model, &runtime.prompt);
+        let origin = match &call.purpose {
+            Purpose::Plan { repair } => {
+                let request = planning_request(team, model, &recent.history(), repair.as_ref(), limits);
+                return Ok((request, Vec::new()));
+            }
+            Purpose::Join { request, results, .. } => {
+                return Ok((joining_request(model, request, results), Vec::new()));
+            }
+            Purpose::Step { origin, .. } => origin,
+            Purpose::Classify { .. } => return Err(failure(ErrorCode::LlmError, "There is nothing to classify")),
+        };
+        let agent = team.get(&call.agent).ok_or_else(|| {
             failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
         })?;
-        let prompt = loaded.system_prompt.as_deref().unwrap_or_default();
-        Ok(step_request(
-            &loaded.session,
+        if let (Some(plan), Some(task)) = (&origin.plan_id, &origin.task_id) {
+            recent.load_task(&runtime.store, loaded.key, plan, task, limits).await.map_err(unreadable)?;
+        }
+        let history = recent.history_of(origin);
+        let known = loaded.session.turn().and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
+        let recalled = match (&loaded.space, history.current.iter().find(|message| message.role == Role::User)) {
+            // An agent remembers once, when it begins.
+            (Some(space), Some(asked)) if call.id.step == 1 => space.recall(&call.agent, &asked.content).await,
+            _ => known.map(|thread| thread.recalled().to_vec()).unwrap_or_default(),
+        };
+        let request = step_request(&Briefing {
+            session: &loaded.session,
+            lane: call.id.lane,
             agent,
-            &runtime.team,
-            &runtime.default_model,
-            prompt,
-            &recent.history(),
-            &runtime.prompt,
-        ))
+            team,
+            default_model: model,
+            session_prompt: loaded.system_prompt.as_deref().unwrap_or_default(),
+            history,
+            recalled: &recalled,
+            limits,
+        });
+        Ok((request, recalled))
     }
 }
 
@@ -109,7 +167,7 @@ async fn perform(
 ) -> Result<ModelOutput, ModelFailure> {
     let started = Instant::now();
     let mut show = |text: &str| {
-        if let Purpose::Step { message_id } = &call.purpose {
+        if let Some((message_id, _)) = answer_of(&call.purpose) {
             feed.push_text(message_id, call.id.attempt, text);
         }
     };
@@ -124,6 +182,15 @@ async fn perform(
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
     outcome
+}
+
+/// The message that people see growing, and the task it belongs to.
+fn answer_of(purpose: &Purpose) -> Option<(&MessageId, Origin)> {
+    match purpose {
+        Purpose::Step { message_id, origin } => Some((message_id, origin.clone())),
+        Purpose::Join { message_id, .. } => Some((message_id, Origin::default())),
+        Purpose::Classify { .. } | Purpose::Plan { .. } => None,
+    }
 }
 
 fn failure(code: ErrorCode, message: &str) -> ModelFailure {

@@ -1,0 +1,288 @@
+//! The Agent Bus of one project: which agents take tasks, how many at once, who waits, and which agent is left alone
+//! after failing. A task enters, gets a [`Permit`] at once or in its turn, and gives it back.
+//!
+//! In this process only. It runs nothing and knows neither sessions nor what a task is.
+
+mod agent;
+mod breaker;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use codelab_protocol::{AgentMetrics, AgentName, AgentStatus};
+use tokio::sync::oneshot;
+
+use agent::{Admission, Agent, Ticket};
+
+/// Handles to one bus are clones of each other.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    limits: BusLimits,
+    agents: Arc<Mutex<BTreeMap<AgentName, Arc<Agent>>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct BusLimits {
+    /// Waiting tasks per agent.
+    pub queue_length: usize,
+    /// Failures in a row that take an agent out of service.
+    pub breaker_failures: u32,
+    /// How long it is left alone before one task may try it.
+    pub breaker_pause: Duration,
+}
+
+impl Default for BusLimits {
+    fn default() -> Self {
+        Self { queue_length: 100, breaker_failures: 5, breaker_pause: Duration::from_secs(30) }
+    }
+}
+
+/// All agents of the bus together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Load {
+    pub active: usize,
+    pub waiting: usize,
+    pub processed: u64,
+    /// For how long the oldest active task has held its permit.
+    pub oldest_active: Option<Duration>,
+    /// Agents whose queue takes no more.
+    pub full_queues: usize,
+}
+
+impl Load {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            active: self.active + other.active,
+            waiting: self.waiting + other.waiting,
+            processed: self.processed + other.processed,
+            oldest_active: self.oldest_active.max(other.oldest_active),
+            full_queues: self.full_queues + other.full_queues,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("The agent takes no task: {reason}")]
+pub struct Unavailable {
+    pub reason: Reason,
+    /// When asking again may make sense; a guess where only a person can change something.
+    pub retry_after: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("it is not registered")]
+    NotRegistered,
+    #[error("it was deregistered")]
+    Deregistered,
+    #[error("it failed several times in a row")]
+    Broken,
+    #[error("its queue is full")]
+    QueueFull,
+}
+
+impl Unavailable {
+    const BY_HAND_RETRY_AFTER: Duration = Duration::from_secs(30);
+    const QUEUE_FULL_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+    fn by_hand(reason: Reason) -> Self {
+        Self { reason, retry_after: Self::BY_HAND_RETRY_AFTER }
+    }
+
+    fn queue_full() -> Self {
+        Self { reason: Reason::QueueFull, retry_after: Self::QUEUE_FULL_RETRY_AFTER }
+    }
+}
+
+impl Bus {
+    pub fn new(limits: BusLimits) -> Self {
+        Self { limits, agents: Arc::default() }
+    }
+
+    /// Makes the agent available, with room for at least one task. Registering again sets the new limit, lets waiting
+    /// tasks into new room and ends a deregistration; counts and the breaker stay. Active tasks past a smaller limit
+    /// go on.
+    pub fn register(&self, name: &AgentName, concurrency_limit: u32) {
+        let mut agents = self.agents();
+        match agents.get(name) {
+            Some(agent) => agent.register(concurrency_limit),
+            None => {
+                let agent = Agent::new(name.clone(), self.limits, concurrency_limit);
+                agents.insert(name.clone(), Arc::new(agent));
+            }
+        }
+    }
+
+    /// Refuses waiting and new tasks until the agent is registered again; active ones go on. Counts stay.
+    pub fn deregister(&self, name: &AgentName) -> Draining {
+        let agent = self.agents().get(name).cloned();
+        Draining { rest: agent.map(|agent| (agent.deregister(), agent)) }
+    }
+
+    /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on, uncounted.
+    pub fn remove(&self, name: &AgentName) -> Draining {
+        let agent = self.agents().remove(name);
+        Draining { rest: agent.map(|agent| (agent.remove(), agent)) }
+    }
+
+    /// Forgets all agents.
+    pub fn clear(&self) {
+        for agent in std::mem::take(&mut *self.agents()).into_values() {
+            agent.remove();
+        }
+    }
+
+    /// Agents that take tasks, by name. A broken one is among them, a deregistered one is not.
+    pub fn registered(&self) -> Vec<AgentName> {
+        let agents = self.agents();
+        agents.iter().filter(|(_, agent)| agent.is_registered()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Agents that are known, in service or not.
+    pub fn names(&self) -> Vec<AgentName> {
+        self.agents().keys().cloned().collect()
+    }
+
+    pub fn is_registered(&self, name: &AgentName) -> bool {
+        self.agent(name).is_some_and(|agent| agent.is_registered())
+    }
+
+    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which they entered.
+    pub fn enter(&self, name: &AgentName) -> Result<Entry, Unavailable> {
+        let agent = self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
+        Ok(match agent.enter()? {
+            Admission::Active(ticket) => Entry::Now(Permit { agent, ticket }),
+            Admission::Queued(ticket, granted) => Entry::Later(Waiting { place: Some((agent, ticket)), granted }),
+        })
+    }
+
+    /// Whether the agent would take a task now, at once or in its turn.
+    pub fn check(&self, name: &AgentName) -> Result<(), Unavailable> {
+        self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?.check()
+    }
+
+    /// `None` for a name that was never registered, or removed.
+    pub fn status(&self, name: &AgentName) -> Option<AgentStatus> {
+        self.agent(name).map(|agent| agent.status())
+    }
+
+    /// Cancelled tasks, and tasks that left without a verdict, are in none of the counts.
+    pub fn metrics(&self, name: &AgentName) -> Option<AgentMetrics> {
+        self.agent(name).map(|agent| agent.metrics())
+    }
+
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        for agent in self.agents().values() {
+            agent.add_to(&mut load);
+        }
+        load
+    }
+
+    fn agent(&self, name: &AgentName) -> Option<Arc<Agent>> {
+        self.agents().get(name).cloned()
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentName, Arc<Agent>>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+#[must_use = "a task that drops its entry leaves the bus"]
+pub enum Entry {
+    Now(Permit),
+    Later(Waiting),
+}
+
+impl Entry {
+    /// The permit, however long it takes.
+    pub async fn permit(self) -> Result<Permit, Unavailable> {
+        match self {
+            Self::Now(permit) => Ok(permit),
+            Self::Later(waiting) => waiting.await,
+        }
+    }
+}
+
+/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted but not yet taken.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Taken out once the permit is handed over, or the task is refused.
+    place: Option<(Arc<Agent>, Ticket)>,
+    granted: oneshot::Receiver<Result<(), Unavailable>>,
+}
+
+impl Future for Waiting {
+    type Output = Result<Permit, Unavailable>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.granted).poll(context));
+        let refused = Unavailable::by_hand(Reason::NotRegistered);
+        Poll::Ready(match (answer, self.place.take()) {
+            (Ok(Ok(())), Some((agent, ticket))) => Ok(Permit { agent, ticket }),
+            (Ok(Err(why)), _) => Err(why),
+            // The agent keeps the other end for as long as this end holds the agent.
+            (Ok(Ok(())), None) | (Err(_), _) => Err(refused),
+        })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some((agent, ticket)) = self.place.take() {
+            agent.leave(ticket);
+        }
+    }
+}
+
+/// One of an agent's slots. Dropping it frees the slot and counts nothing: a task that waits for a person gives its
+/// slot back this way, enters again later, and is still one task.
+#[derive(Debug)]
+#[must_use = "a dropped permit frees the slot"]
+pub struct Permit {
+    agent: Arc<Agent>,
+    ticket: Ticket,
+}
+
+impl Permit {
+    pub fn agent(&self) -> &AgentName {
+        &self.agent.name
+    }
+
+    /// Ends the task and frees the slot. `busy` is the task's working time over all its stays.
+    pub fn finished(self, outcome: Outcome, busy: Duration) {
+        self.agent.finish(self.ticket, outcome, busy);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.agent.leave(self.ticket);
+    }
+}
+
+/// The active tasks that a deregistered agent still had.
+#[derive(Debug, Clone)]
+pub struct Draining {
+    rest: Option<(Ticket, Arc<Agent>)>,
+}
+
+impl Draining {
+    /// Returns once none of them is active. Tasks admitted after a new registration are not waited for.
+    pub async fn finished(&self) {
+        if let Some((bound, agent)) = &self.rest {
+            agent.drained(*bound).await;
+        }
+    }
+}

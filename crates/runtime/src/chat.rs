@@ -1,0 +1,227 @@
+//! Sessions of projects: what the server asks of the runtime for a user. Whose session it is, the caller has checked.
+
+use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, UserMessage};
+use codelab_protocol::{
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, Plan, SessionId, UserId,
+};
+use codelab_store::{Realm, Schedule, SessionRow};
+use serde_json::Value;
+
+use crate::metrics::{Metrics, OpenStream};
+use crate::owner::{Birth, Mail, Outside, Taken};
+use crate::reader::Scope;
+use crate::registry::Name;
+use crate::runtime::{Runtime, SessionView};
+use crate::space::{CallMode, ClientsFull, Space, SpaceKey};
+use crate::user_events::UserReader;
+use crate::{Reader, RuntimeError};
+
+/// Agents of a project are read in one page; the server allows no more than this.
+const MAX_AGENTS: u64 = 1000;
+
+/// A message to a project's session.
+#[derive(Debug, Clone)]
+pub struct ChatMessage {
+    pub text: String,
+    /// An agent's id, its name, or its name without the `agent_` prefix; absent = planned.
+    pub target: Option<String>,
+    pub client_message_id: Option<ClientMessageId>,
+    pub caller: CallerContext,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultTaken {
+    New,
+    Duplicate,
+}
+
+impl Runtime {
+    /// Makes a session in a project.
+    pub async fn create_chat(
+        &self,
+        space: SpaceKey,
+        title: Option<String>,
+        budget: Budget,
+    ) -> Result<SessionId, RuntimeError> {
+        let id = crate::ids::session_id();
+        let new = Birth { system_prompt: None, title, budget, space: Some(space) };
+        self.ask(&name(&id), |reply| Mail::Create { new, reply }).await?;
+        Ok(id)
+    }
+
+    /// `handle_message` of a worker space: direct when an agent is named, else planned.
+    pub async fn chat_message(
+        &self,
+        space: &Space,
+        id: &SessionId,
+        message: ChatMessage,
+    ) -> Result<Reader, RuntimeError> {
+        let ChatMessage { text, target, client_message_id, caller } = message;
+        let agent = match target {
+            Some(target) => Some(self.target(space, &target).await?),
+            None => None,
+        };
+        let mode = if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated };
+        tracing::info!(session = %id, mode = mode.as_str(), "message");
+        let message = UserMessage { text, agent, client_message_id, caller };
+        let feed = self.inner.registry.feed(&name(id));
+        let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
+        let reader = self.reader(feed, &taken);
+        if matches!(taken.answer, Answer::Repeat(_)) {
+            return Ok(reader);
+        }
+        space.call_began(mode);
+        let calls = match mode {
+            CallMode::Direct => &self.inner.metrics.direct_calls,
+            CallMode::Orchestrated => &self.inner.metrics.orchestrated_calls,
+        };
+        calls.inc();
+        Ok(reader)
+    }
+
+    /// The agent that a caller names.
+    async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
+        let crew = space.crew().await?;
+        crew.resolve(target.trim()).ok_or_else(|| {
+            let shown: String = target.chars().take(64).collect();
+            codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found").with("agent", shown).into()
+        })
+    }
+
+    pub async fn chat_answer(&self, id: &SessionId, call_id: CallId, text: String) -> Result<Reader, RuntimeError> {
+        self.submit(&name(id), Outside::Answer { call_id, text }).await
+    }
+
+    pub async fn chat_decide(
+        &self,
+        id: &SessionId,
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    ) -> Result<Reader, RuntimeError> {
+        let decided = match &decision {
+            Decision::Approve { .. } => "approve",
+            Decision::Edit { .. } => "edit",
+            Decision::Reject { .. } => "reject",
+        };
+        let reader = self.submit(&name(id), Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        Metrics::count(&self.inner.metrics.approvals, decided);
+        Ok(reader)
+    }
+
+    /// A client takes a call, or keeps it; the seconds of its lease.
+    pub async fn claim(
+        &self,
+        space: &Space,
+        id: &SessionId,
+        call_id: CallId,
+        client_id: ClientId,
+    ) -> Result<u64, RuntimeError> {
+        let claim = Outside::Claim { call_id, client_id: client_id.clone() };
+        self.by_client(space, id, &client_id, claim).await?;
+        Ok(LEASE_SECONDS)
+    }
+
+    /// Attached before, so that nobody takes the session from a client that has just claimed; a stranger that is refused
+    /// is not attached.
+    async fn by_client(
+        &self,
+        space: &Space,
+        id: &SessionId,
+        client: &ClientId,
+        input: Outside,
+    ) -> Result<Taken, RuntimeError> {
+        let is_new = space.client_seen(client, id).map_err(full)?;
+        let taken = self.input(&name(id), input).await;
+        if is_new && taken.is_err() {
+            space.detach_client(client);
+        }
+        taken
+    }
+
+    pub async fn client_result(
+        &self,
+        space: &Space,
+        id: &SessionId,
+        call_id: CallId,
+        client_id: ClientId,
+        result: Value,
+    ) -> Result<ResultTaken, RuntimeError> {
+        let result = Outside::ToolResult { call_id, result, client: Some(client_id.clone()) };
+        let taken = self.by_client(space, id, &client_id, result).await?;
+        Ok(match taken.answer {
+            Answer::Repeat(_) => ResultTaken::Duplicate,
+            _ => ResultTaken::New,
+        })
+    }
+
+    /// A client lets go of everything it held.
+    pub async fn detach_client(&self, space: &Space, client_id: &ClientId) -> Result<bool, RuntimeError> {
+        let Some(sessions) = space.detach_client(client_id) else { return Ok(false) };
+        for id in sessions {
+            let gone = Outside::ClientGone { client_id: client_id.clone() };
+            match self.input(&name(&id), gone).await {
+                Ok(_) | Err(RuntimeError::SessionNotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// `request`: what the plan was made for.
+    pub async fn retry_plan(&self, id: &SessionId, plan: Plan, request: String) -> Result<Reader, RuntimeError> {
+        self.submit(&name(id), Outside::RetryPlan { plan: Box::new(plan), request }).await
+    }
+
+    /// Ends the current turn. The flag says whether there was one.
+    pub async fn cancel_chat(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+        let taken = self.input(&name(id), Outside::Cancel { drop_queue }).await?;
+        Ok((taken.view, taken.answer != Answer::Nothing))
+    }
+
+    /// Really deletes the session's rows, and what agents remember of it.
+    pub async fn delete_chat(&self, key: SpaceKey, id: &SessionId) -> Result<(), RuntimeError> {
+        self.ask(&name(id), |reply| Mail::Delete { hard: true, reply }).await?;
+        if let Some(project) = self.inner.store.of(key.user).project(key.project).await? {
+            let agents = project.agents(MAX_AGENTS, 0).await?.0.into_iter().map(|row| row.agent.name);
+            self.inner.memories.forget_session(key, &agents.collect::<Vec<_>>(), id).await;
+        }
+        Ok(())
+    }
+
+    /// What an earlier server left of the session is recovered first.
+    pub async fn touch_chat(&self, row: &SessionRow) -> Result<(), RuntimeError> {
+        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
+        if mine || row.schedule == Schedule::default() {
+            return Ok(());
+        }
+        self.ask(&name(&row.session_id), |reply| Mail::Touch { reply: Some(reply) }).await
+    }
+
+    pub fn chat_events(&self, row: &SessionRow, after: u64, follow: bool) -> Reader {
+        let feed = self.inner.registry.feed(&name(&row.session_id));
+        feed.found(row.last_seq, row.schedule == Schedule::default());
+        let open = OpenStream::new(&self.inner.metrics);
+        Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
+    }
+
+    /// All sessions of a user, from now on.
+    pub fn user_events(&self, user: UserId) -> UserReader {
+        self.inner.user_events.listen(user)
+    }
+
+    /// Whether the session is in memory here, or somebody reads its events.
+    pub(crate) fn is_live_chat(&self, id: &SessionId) -> bool {
+        self.inner.registry.is_known(&name(id))
+    }
+}
+
+fn name(id: &SessionId) -> Name {
+    Name { realm: Realm::Project, id: id.clone() }
+}
+
+fn full(error: ClientsFull) -> RuntimeError {
+    codelab_engine::Refusal::new(ErrorCode::Conflict, error.to_string()).into()
+}

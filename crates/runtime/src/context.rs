@@ -1,0 +1,36 @@
+//! An agent's context, as its owner asks for it: searching, adding, clearing.
+
+use codelab_memory::{Hit, Query};
+use codelab_protocol::AgentName;
+use codelab_store::{InteractionId, NewInteraction, ProjectStore, StoreError};
+
+use crate::RuntimeError;
+use crate::clock::now;
+use crate::runtime::Runtime;
+use crate::space::SpaceKey;
+
+impl Runtime {
+    /// What the agent remembers about this, best first.
+    pub async fn search_context(
+        &self,
+        project: &ProjectStore,
+        agent: &AgentName,
+        query: &Query,
+    ) -> Result<Vec<Hit>, codelab_memory::MemoryError> {
+        self.inner.memories.search(SpaceKey::of(project), agent, query).await
+    }
+
+    /// Durable when it returns; found as soon as it is indexed.
+    pub async fn add_context(&self, project: &ProjectStore, new: NewInteraction) -> Result<InteractionId, StoreError> {
+        let id = project.add_interaction(new).await?;
+        self.inner.memories.added();
+        Ok(id)
+    }
+
+    /// Forgets everything the agent remembers; how much that was.
+    pub async fn clear_context(&self, project: &ProjectStore, agent: &AgentName) -> Result<u64, RuntimeError> {
+        let cleared = project.clear_interactions(agent, now()).await.map_err(RuntimeError::NotStored)?;
+        self.inner.memories.clear(SpaceKey::of(project), agent).await;
+        Ok(cleared)
+    }
+}

@@ -1,0 +1,140 @@
+//! Worker spaces: the live resources of one project. Its agents as they are now, their bus, who could run tools, what
+//! may be spent. Everything here can be rebuilt from the store.
+
+mod clients;
+mod health;
+mod ledger;
+mod life;
+mod places;
+mod spaces;
+mod team;
+mod upkeep;
+mod work;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codelab_llm::PriceTable;
+use codelab_protocol::{AgentName, ProjectId, SessionId, UserId};
+use codelab_store::{ProjectStore, Store, StoreError};
+use tokio::time::Instant;
+
+pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
+pub(crate) use places::{Changes, Places, StepSpace};
+pub use spaces::SpaceKey;
+pub(crate) use spaces::Spaces;
+pub(crate) use team::Crew;
+pub use team::project_agent;
+pub(crate) use work::CallMode;
+
+use self::clients::Clients;
+use self::ledger::Ledger;
+use self::life::Phase;
+use self::team::Memo;
+use self::work::Calls;
+use crate::bus::{Bus, BusLimits};
+use crate::cache::{AgentCache, UserPrefix};
+use crate::memories::Memories;
+use crate::metrics::Metrics;
+
+/// The live resources of one project. One object for as long as anybody holds it, cleaned up or not, so that all its
+/// users meet at the same bus.
+pub struct Space {
+    key: SpaceKey,
+    prefix: UserPrefix,
+    store: Store,
+    cache: AgentCache,
+    prices: Arc<PriceTable>,
+    memories: Arc<Memories>,
+    metrics: Arc<Metrics>,
+    bus: Bus,
+    /// Taken before any other lock of the space.
+    phase: Mutex<Phase>,
+    last_used: Mutex<Instant>,
+    memo: Mutex<Option<Memo>>,
+    clients: Mutex<Clients>,
+    ledger: Mutex<Ledger>,
+    /// Which sessions work right now, and with which agents.
+    working: Mutex<HashMap<SessionId, HashSet<AgentName>>>,
+    calls: Mutex<Calls>,
+}
+
+/// What all spaces of a server share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub store: Store,
+    pub cache: AgentCache,
+    pub prices: Arc<PriceTable>,
+    pub memories: Arc<Memories>,
+    pub metrics: Arc<Metrics>,
+    pub limits: BusLimits,
+}
+
+impl Space {
+    fn new(key: SpaceKey, shared: Shared) -> Self {
+        let Shared { store, cache, prices, memories, metrics, limits } = shared;
+        Self {
+            key,
+            prefix: UserPrefix::new(key.user, key.project),
+            store,
+            cache,
+            prices,
+            memories,
+            metrics,
+            bus: Bus::new(limits),
+            phase: Mutex::default(),
+            last_used: Mutex::new(Instant::now()),
+            memo: Mutex::default(),
+            clients: Mutex::default(),
+            ledger: Mutex::default(),
+            working: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    pub fn user(&self) -> UserId {
+        self.key.user
+    }
+
+    pub fn project(&self) -> ProjectId {
+        self.key.project
+    }
+
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// The project's rows; `None` when it was deleted.
+    pub(crate) async fn rows(&self) -> Result<Option<ProjectStore>, StoreError> {
+        self.store.of(self.key.user).project(self.key.project).await
+    }
+
+    /// What an agent should be reminded of when it begins to work on this.
+    pub(crate) async fn recall(&self, agent: &AgentName, about: &str) -> Vec<String> {
+        self.memories.recall(self.key, agent, about).await
+    }
+
+    /// A session tells which agents work for it now.
+    pub(crate) fn session_works(&self, session: &SessionId, agents: HashSet<AgentName>) {
+        let mut working = lock(&self.working);
+        if agents.is_empty() {
+            working.remove(session);
+        } else {
+            working.insert(session.clone(), agents);
+        }
+        drop(working);
+        self.used();
+    }
+
+    /// The sessions that work, or those of them that work with this agent.
+    pub fn working_sessions(&self, agent: Option<&AgentName>) -> Vec<SessionId> {
+        let working = lock(&self.working);
+        let with = |agents: &HashSet<AgentName>| agent.is_none_or(|agent| agents.contains(agent));
+        working.iter().filter(|(_, agents)| with(agents)).map(|(session, _)| session.clone()).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that holds one of these locks can leave its value half-changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

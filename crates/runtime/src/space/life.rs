@@ -1,0 +1,94 @@
+//! How a worker space comes, is used, and goes: made by its first use, closed to new tasks while it is cleaned up, empty
+//! until the next use.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Space, lock};
+use crate::bus::Draining;
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Holds nothing; the next use builds it up.
+    #[default]
+    Absent,
+    Live {
+        since: Instant,
+    },
+    /// Takes no new tasks until it is vacated.
+    Closing,
+}
+
+impl Space {
+    pub(crate) fn used(&self) {
+        *lock(&self.last_used) = Instant::now();
+    }
+
+    /// A use of the space, which makes it where it is not there.
+    pub(super) fn wake(&self) {
+        self.used();
+        self.wake_locked(&mut lock(&self.phase));
+    }
+
+    pub(super) fn wake_locked(&self, phase: &mut Phase) {
+        if *phase == Phase::Absent {
+            *phase = Phase::Live { since: Instant::now() };
+            self.metrics.worker_spaces_made.inc();
+            tracing::info!(user = %self.key.user, project = %self.key.project, "a worker space is made");
+        }
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        *lock(&self.phase) != Phase::Absent
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        *lock(&self.phase) == Phase::Closing
+    }
+
+    pub(super) fn uptime(&self) -> Duration {
+        match *lock(&self.phase) {
+            Phase::Live { since } => since.elapsed(),
+            Phase::Absent | Phase::Closing => Duration::ZERO,
+        }
+    }
+
+    /// Whether anything in it would be lost or disturbed if it went away now.
+    pub(crate) fn is_working(&self) -> bool {
+        let load = self.bus.load();
+        load.active > 0 || load.waiting > 0 || !lock(&self.working).is_empty()
+    }
+
+    /// No task begins from now on. Gives what still runs.
+    pub(super) fn close(&self) -> Vec<Draining> {
+        let mut phase = lock(&self.phase);
+        *phase = Phase::Closing;
+        self.bus.registered().iter().map(|agent| self.bus.deregister(agent)).collect()
+    }
+
+    /// Closes the space if nobody used it for this long.
+    pub(super) fn close_if_idle(&self, idle: Duration) -> bool {
+        let mut phase = lock(&self.phase);
+        let is_idle = lock(&self.last_used).elapsed() >= idle;
+        if !is_idle || !matches!(*phase, Phase::Live { .. }) || self.is_working() {
+            return false;
+        }
+        *phase = Phase::Closing;
+        true
+    }
+
+    /// Lets go of everything that can be rebuilt. Files of the user are never touched; clients that are there stay.
+    pub(crate) async fn vacate(&self) {
+        {
+            let mut phase = lock(&self.phase);
+            self.bus.clear();
+            *lock(&self.memo) = None;
+            *lock(&self.ledger) = Default::default();
+            *lock(&self.calls) = Default::default();
+            *phase = Phase::Absent;
+        }
+        self.clear_agent_cache().await;
+        tracing::info!(user = %self.key.user, project = %self.key.project, "the worker space is cleaned up");
+    }
+}

@@ -1,0 +1,205 @@
+//! The places that a session's threads hold at agents, and the worker space as the engine asks it.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use codelab_engine::{
+    Budget, BudgetReached, Closed, Ended, Estimate, Input, Lane, Place, Space as EngineSpace, Spending, WorkOutcome,
+};
+use codelab_protocol::{AgentName, AgentStatus, SessionId};
+
+use super::ledger::Undo;
+use super::{Crew, Space};
+use crate::bus::{Entry, Outcome, Permit, Unavailable, Waiting};
+
+/// Tokens of a model call of which nothing is known.
+const DEFAULT_CALL_TOKENS: u64 = 2_000;
+
+/// What a session's threads hold, by lane.
+#[derive(Default)]
+pub(crate) struct Places(HashMap<Lane, Held>);
+
+enum Held {
+    Permit(Permit),
+    Waiting(Waiting),
+}
+
+/// What one step took and gave back; undone if the step is not committed.
+#[derive(Default)]
+pub(crate) struct Changes {
+    entered: Vec<Lane>,
+    left: Vec<(Lane, Held, Option<Ended>)>,
+    ledger: Vec<Undo>,
+}
+
+impl Places {
+    /// Waits until a thread that queues has its place, or will not get it; for ever when none queues.
+    pub async fn granted(&mut self, space: Option<&Space>) -> Input {
+        let (lane, result) = std::future::poll_fn(|context| {
+            for (lane, held) in &mut self.0 {
+                if let Held::Waiting(waiting) = held
+                    && let Poll::Ready(result) = Pin::new(waiting).poll(context)
+                {
+                    return Poll::Ready((*lane, result));
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        match result {
+            Ok(permit) => {
+                let status = space.map_or(AgentStatus::Processing, |space| space.status(permit.agent()));
+                self.0.insert(lane, Held::Permit(permit));
+                Input::PlaceGranted { lane, status }
+            }
+            Err(unavailable) => {
+                self.0.remove(&lane);
+                Input::PlaceLost { lane, closed: closed(&unavailable) }
+            }
+        }
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.0.values().any(|held| matches!(held, Held::Waiting(_)))
+    }
+
+    pub fn commit(&mut self, changes: Changes, space: &Space) {
+        for (_, held, ended) in changes.left {
+            let Held::Permit(permit) = held else { continue };
+            // A thread that only waits for somebody is not done; its place is free.
+            let Some(Ended { outcome, worked_ms }) = ended else { continue };
+            let outcome = match outcome {
+                WorkOutcome::Succeeded => Outcome::Succeeded,
+                WorkOutcome::Failed => Outcome::Failed,
+                WorkOutcome::Cancelled => Outcome::Cancelled,
+            };
+            permit.finished(outcome, Duration::from_millis(worked_ms));
+            space.task_ended(outcome);
+        }
+    }
+
+    pub fn roll_back(&mut self, changes: Changes, space: Option<&Space>, session: &SessionId) {
+        for lane in changes.entered {
+            self.0.remove(&lane);
+        }
+        if let Some(space) = space {
+            changes.ledger.into_iter().rev().for_each(|undo| space.undo(session, undo));
+        }
+        for (lane, held, _) in changes.left.into_iter().rev() {
+            self.0.insert(lane, held);
+        }
+    }
+}
+
+/// The worker space during one step of one session.
+pub(crate) struct StepSpace<'a> {
+    pub space: &'a Space,
+    pub crew: &'a Crew,
+    pub session: &'a SessionId,
+    pub places: &'a mut Places,
+    pub changes: Changes,
+}
+
+impl EngineSpace for StepSpace<'_> {
+    fn check(&self, agent: &AgentName) -> Result<(), Closed> {
+        self.space.check(agent)
+    }
+
+    fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place {
+        let (held, place) = match self.space.bus.enter(agent) {
+            Ok(Entry::Now(permit)) => (Held::Permit(permit), Place::Granted(self.space.status(agent))),
+            Ok(Entry::Later(waiting)) => (Held::Waiting(waiting), Place::Queued),
+            Err(unavailable) => return Place::Closed(closed(&unavailable)),
+        };
+        // A thread has one place; a former one is given back with the step.
+        self.give_back(lane, None);
+        self.places.0.insert(lane, held);
+        self.changes.entered.push(lane);
+        place
+    }
+
+    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus {
+        self.changes.ledger.push(self.space.release(self.session, lane));
+        let had_place = self.give_back(lane, ended);
+        let failing = self.space.status(agent) == AgentStatus::Error;
+        if failing && ended.is_none_or(|ended| ended.outcome != WorkOutcome::Succeeded) {
+            return AgentStatus::Error;
+        }
+        // A place is free only after the commit, and then goes to whoever waits.
+        let Some(metrics) = self.space.bus.metrics(agent) else { return AgentStatus::Idle };
+        let active = (metrics.active + metrics.queue_length).saturating_sub(u64::from(had_place));
+        match active {
+            0 => AgentStatus::Idle,
+            active if active >= metrics.concurrency_limit => AgentStatus::Busy,
+            _ => AgentStatus::Processing,
+        }
+    }
+
+    fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached> {
+        self.changes.ledger.push(self.space.reserve(self.session, lane, estimate)?);
+        Ok(())
+    }
+
+    fn spend(&mut self, lane: Lane, used: Spending) {
+        self.changes.ledger.extend(self.space.spend(self.session, lane, used));
+    }
+
+    fn set_budget(&mut self, budget: Budget) {
+        self.changes.ledger.push(self.space.set_budget(budget));
+    }
+
+    fn estimate_task(&self, agent: &AgentName, planned_tokens: u64) -> Estimate {
+        let tokens = self.space.average_tokens(agent).unwrap_or(planned_tokens);
+        Estimate { tokens, usd: self.usd(agent, tokens) }
+    }
+
+    fn estimate_call(&self, agent: &AgentName) -> Spending {
+        let limit = self.crew.team.get(agent).and_then(|agent| agent.max_tokens).map(u64::from);
+        let tokens = self.space.average_tokens(agent).or(limit).unwrap_or(DEFAULT_CALL_TOKENS);
+        Spending { tokens, usd: self.usd(agent, tokens).unwrap_or_default() }
+    }
+
+    fn client_attached(&self) -> bool {
+        self.space.client_attached()
+    }
+}
+
+impl StepSpace<'_> {
+    /// Whether the lane holds a place until the commit.
+    fn give_back(&mut self, lane: Lane, ended: Option<Ended>) -> bool {
+        let Some(held) = self.places.0.remove(&lane) else { return false };
+        match self.changes.entered.iter().position(|entered| *entered == lane) {
+            // Entered and left within one step: there is nothing to give back.
+            Some(place) => {
+                self.changes.entered.swap_remove(place);
+                false
+            }
+            None => {
+                self.changes.left.push((lane, held, ended));
+                true
+            }
+        }
+    }
+
+    fn usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
+        let model = self.crew.team.get(agent)?.model.as_deref()?;
+        self.space.prices.estimate(model, tokens)
+    }
+}
+
+impl Space {
+    pub(super) fn status(&self, agent: &AgentName) -> AgentStatus {
+        self.bus.status(agent).map_or(AgentStatus::Error, Into::into)
+    }
+
+    pub(super) fn check(&self, agent: &AgentName) -> Result<(), Closed> {
+        self.bus.check(agent).map_err(|unavailable| closed(&unavailable))
+    }
+}
+
+fn closed(unavailable: &Unavailable) -> Closed {
+    let seconds = unavailable.retry_after.as_secs() + u64::from(unavailable.retry_after.subsec_nanos() > 0);
+    Closed { why: unavailable.to_string(), retry_after_seconds: seconds.max(1) }
+}
