@@ -75,13 +75,26 @@ impl Model for DemoModel {
 fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
     let said = reading::last_user_text(request);
     let language = Language::of(said);
-    let phrases = texts::phrases(language);
+    let phrases = texts::phrases_of_task(said).unwrap_or(texts::phrases(language));
     match reading::what_is_asked(request) {
         Ask::Plan => (plan(request, phrases), None),
         Ask::Classify => (classification(said), None),
+        Ask::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
         Ask::Summary(outcome) => (summary(&outcome, phrases), None),
-        Ask::Step if request.tools.is_empty() => (phrases.plain.to_owned(), None),
-        Ask::Step => (phrases.opening.to_owned(), first_call(request, phrases)),
+        Ask::Step => step(request, said, phrases),
+    }
+}
+
+/// The tasks of the demonstration's own plan show one thing each; any other request shows the most there is.
+fn step(request: &ModelRequest, said: &str, phrases: &texts::Phrases) -> (String, Option<RawToolCall>) {
+    let [look, make, tell] = phrases.tasks.map(|task| said.starts_with(task));
+    match request.tools.is_empty() {
+        true => (phrases.plain.to_owned(), None),
+        false if tell => (phrases.told.to_owned(), None),
+        false if look => (phrases.opening.to_owned(), call(request, phrases, &["list_files"])),
+        false if make => (phrases.opening.to_owned(), call(request, phrases, &["write_file"])),
+        // Writing a file shows an approval; reading the folder is the next best.
+        false => (phrases.opening.to_owned(), call(request, phrases, &["write_file", "list_files"])),
     }
 }
 
@@ -90,15 +103,12 @@ fn classification(prompt: &str) -> String {
     json!({"agent": agent, "confidence": "low", "reason": texts::ROUTING_REASON}).to_string()
 }
 
-/// Writing a file shows an approval; reading the folder is the next best.
-fn first_call(request: &ModelRequest, phrases: &texts::Phrases) -> Option<RawToolCall> {
-    let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
-    let (name, arguments) = if offered("write_file") {
-        ("write_file", json!({"path": DEMO_FILE, "content": phrases.file_content}))
-    } else if offered("list_files") {
-        ("list_files", json!({"path": "."}))
-    } else {
-        return None;
+/// A call of the first of these tools that is offered.
+fn call(request: &ModelRequest, phrases: &texts::Phrases, wanted: &[&str]) -> Option<RawToolCall> {
+    let name = *wanted.iter().find(|name| request.tools.iter().any(|tool| tool.name == **name))?;
+    let arguments = match name {
+        "write_file" => json!({"path": DEMO_FILE, "content": phrases.file_content}),
+        _ => json!({"path": "."}),
     };
     Some(RawToolCall { name: name.to_owned(), arguments: arguments.to_string() })
 }

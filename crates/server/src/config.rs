@@ -40,8 +40,22 @@ pub struct Settings {
     pub jwt_secret: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,
+    pub spaces: SpaceSettings,
     /// For crash tests (`CODELAB_FAILPOINT`).
     pub failpoint: Failpoint,
+}
+
+/// Worker spaces and what they share.
+#[derive(Debug)]
+pub struct SpaceSettings {
+    pub redis_url: Option<Secret>,
+    pub cache_ttl_seconds: u64,
+    pub idle_timeout_seconds: u64,
+    /// A Qdrant server instead of the memory engine inside the process.
+    pub qdrant_url: Option<String>,
+    pub qdrant_api_key: Option<Secret>,
+    /// Asked at the model's address; without one memory is searched by words alone.
+    pub embedding_model: Option<String>,
 }
 
 #[derive(Debug)]
@@ -58,11 +72,13 @@ pub struct LlmSettings {
     pub idle_timeout_seconds: u64,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HttpSettings {
     pub public_url: Option<Origin>,
     pub allowed_hosts: Vec<String>,
     pub allowed_origins: Vec<Origin>,
+    /// A reader that takes nothing for this long is cut.
+    pub write_timeout_seconds: u64,
 }
 
 /// How users' tokens are signed.
@@ -141,6 +157,50 @@ struct File {
     server: ServerTable,
     auth: AuthTable,
     retention: RetentionTable,
+    redis: Redis,
+    qdrant: Qdrant,
+    embedding: Embedding,
+    agent_cache: AgentCacheTable,
+    worker_space: WorkerSpaceTable,
+    plan: PlanTable,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Redis {
+    url: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Qdrant {
+    url: Option<String>,
+    api_key: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Embedding {
+    model: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AgentCacheTable {
+    ttl_seconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WorkerSpaceTable {
+    idle_timeout_seconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PlanTable {
+    approval_tasks: usize,
+    approval_usd: f64,
 }
 
 #[derive(Deserialize, Default)]
@@ -176,6 +236,8 @@ struct Database {
 struct LimitsTable {
     approval_timeout_seconds: u64,
     tool_result_timeout_seconds: u64,
+    direct_timeout_seconds: u64,
+    task_timeout_seconds: u64,
     model_timeout_seconds: u64,
     model_idle_timeout_seconds: u64,
     queue_length: usize,
@@ -210,12 +272,13 @@ struct PriceRow {
     output_per_million_usd: f64,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ServerTable {
     public_url: Option<String>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
+    write_timeout_seconds: u64,
 }
 
 impl Default for File {
@@ -233,7 +296,32 @@ impl Default for File {
             server: ServerTable::default(),
             auth: AuthTable::default(),
             retention: RetentionTable::default(),
+            redis: Redis::default(),
+            qdrant: Qdrant::default(),
+            embedding: Embedding::default(),
+            agent_cache: AgentCacheTable::default(),
+            worker_space: WorkerSpaceTable::default(),
+            plan: PlanTable::default(),
         }
+    }
+}
+
+impl Default for AgentCacheTable {
+    fn default() -> Self {
+        Self { ttl_seconds: 300 }
+    }
+}
+
+impl Default for WorkerSpaceTable {
+    fn default() -> Self {
+        Self { idle_timeout_seconds: 1800 }
+    }
+}
+
+impl Default for PlanTable {
+    fn default() -> Self {
+        let Limits { plan_approval_tasks, plan_approval_usd, .. } = Limits::default();
+        Self { approval_tasks: plan_approval_tasks, approval_usd: plan_approval_usd }
     }
 }
 
@@ -243,6 +331,8 @@ impl Default for LimitsTable {
         Self {
             approval_timeout_seconds: limits.approval_timeout_seconds,
             tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+            direct_timeout_seconds: limits.direct_timeout_seconds,
+            task_timeout_seconds: limits.task_timeout_seconds,
             model_timeout_seconds: 360,
             model_idle_timeout_seconds: 60,
             queue_length: limits.queue_length,
@@ -251,6 +341,12 @@ impl Default for LimitsTable {
             switches: limits.switches,
             repeats: limits.repeats,
         }
+    }
+}
+
+impl Default for ServerTable {
+    fn default() -> Self {
+        Self { public_url: None, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), write_timeout_seconds: 30 }
     }
 }
 
@@ -271,16 +367,30 @@ impl File {
         for (setting, seconds) in [
             ("limits.approval_timeout_seconds", limits.approval_timeout_seconds),
             ("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds),
+            ("limits.direct_timeout_seconds", limits.direct_timeout_seconds),
+            ("limits.task_timeout_seconds", limits.task_timeout_seconds),
+            ("worker_space.idle_timeout_seconds", self.worker_space.idle_timeout_seconds),
+            ("agent_cache.ttl_seconds", self.agent_cache.ttl_seconds),
             ("limits.model_timeout_seconds", limits.model_timeout_seconds),
             ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds),
+            ("server.write_timeout_seconds", self.server.write_timeout_seconds),
         ] {
             if seconds > MAX_TIMEOUT_SECONDS {
                 return Err(wrong(setting, &format!("must be at most {MAX_TIMEOUT_SECONDS} (ten years)")));
             }
         }
         positive("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds)?;
+        positive("limits.direct_timeout_seconds", limits.direct_timeout_seconds)?;
+        positive("limits.task_timeout_seconds", limits.task_timeout_seconds)?;
+        positive("worker_space.idle_timeout_seconds", self.worker_space.idle_timeout_seconds)?;
+        positive("agent_cache.ttl_seconds", self.agent_cache.ttl_seconds)?;
+        positive("plan.approval_tasks", self.plan.approval_tasks as u64)?;
+        if !(self.plan.approval_usd.is_finite() && self.plan.approval_usd >= 0.0) {
+            return Err(wrong("plan.approval_usd", "must be a number from 0 up"));
+        }
         positive("limits.model_timeout_seconds", limits.model_timeout_seconds)?;
         positive("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds)?;
+        positive("server.write_timeout_seconds", self.server.write_timeout_seconds)?;
         positive("limits.steps", limits.steps.into())?;
         positive("limits.repeats", limits.repeats.into())?;
         positive("limits.body_bytes", limits.body_bytes as u64)?;
@@ -302,6 +412,10 @@ impl File {
                 queue_length: limits.queue_length,
                 approval_timeout_seconds: limits.approval_timeout_seconds,
                 tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+                direct_timeout_seconds: limits.direct_timeout_seconds,
+                task_timeout_seconds: limits.task_timeout_seconds,
+                plan_approval_tasks: self.plan.approval_tasks,
+                plan_approval_usd: self.plan.approval_usd,
                 multiple_tool_calls: match self.multiple_tool_calls {
                     Multiple::Reject => MultipleToolCalls::Reject,
                     Multiple::Sequence => MultipleToolCalls::Sequence,
@@ -336,8 +450,17 @@ impl File {
                     .iter()
                     .map(|origin| Origin::parse("server.allowed_origins", origin))
                     .collect::<Result<_, _>>()?,
+                write_timeout_seconds: self.server.write_timeout_seconds,
             },
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
+            spaces: SpaceSettings {
+                redis_url: self.redis.url.filter(|url| !url.is_empty()).map(Secret::new),
+                cache_ttl_seconds: self.agent_cache.ttl_seconds,
+                idle_timeout_seconds: self.worker_space.idle_timeout_seconds,
+                qdrant_url: self.qdrant.url.filter(|url| !url.is_empty()),
+                qdrant_api_key: self.qdrant.api_key.filter(|key| !key.is_empty()).map(Secret::new),
+                embedding_model: self.embedding.model.filter(|model| !model.is_empty()),
+            },
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
             jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },

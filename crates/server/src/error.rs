@@ -41,6 +41,10 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -67,7 +71,9 @@ impl ApiError {
 
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
-        Self { details: refusal.details, ..Self::new(refusal.code, refusal.message) }
+        let error = Self::new(refusal.code, refusal.message);
+        let told = retry_after(&refusal.details).or(error.retry_after_seconds);
+        Self { retry_after_seconds: told, details: refusal.details, ..error }
     }
 }
 
@@ -111,6 +117,12 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// When asking again may make sense, where an error says so.
+pub(crate) fn retry_after(details: &Map<String, Value>) -> Option<u32> {
+    let seconds = details.get("retry_after_seconds").and_then(Value::as_u64)?;
+    Some(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
 /// The answer to a missing or wrong internal key.

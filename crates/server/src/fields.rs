@@ -2,10 +2,17 @@
 
 use codelab_engine::FilePattern;
 use codelab_protocol::{AgentName, Patch, Tool};
+use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ApiResult};
 
 const PROJECT_NAME_CHARS: usize = 200;
+const TITLE_CHARS: usize = 200;
+const CONTEXT_TEXT_BYTES: usize = 65_536;
+const CONTEXT_QUERY_BYTES: usize = 16_384;
+const CONTEXT_KIND_CHARS: usize = 64;
+const METADATA_BYTES: usize = 16_384;
+const WORKSPACE_CHARS: usize = 4096;
 const PROJECT_DESCRIPTION_CHARS: usize = 10_000;
 const MAX_BUDGET_USD: f64 = 1_000_000_000.0;
 /// The largest whole number that every JSON reader keeps exact.
@@ -47,6 +54,56 @@ pub(crate) fn project_name(text: String) -> ApiResult<String> {
         return Err(wrong("name", "must be one line"));
     }
     at_most("name", PROJECT_NAME_CHARS, name.to_owned())
+}
+
+pub(crate) fn title(text: String) -> ApiResult<String> {
+    let title = text.trim();
+    if title.is_empty() {
+        return Err(wrong("title", "must not be blank"));
+    }
+    if title.chars().any(char::is_control) {
+        return Err(wrong("title", "must be one line"));
+    }
+    at_most("title", TITLE_CHARS, title.to_owned())
+}
+
+pub(crate) fn context_text(text: String) -> ApiResult<String> {
+    if text.trim().is_empty() {
+        return Err(ApiError::missing("text"));
+    }
+    if text.len() > CONTEXT_TEXT_BYTES {
+        return Err(wrong("text", "must be at most 65536 bytes"));
+    }
+    Ok(text)
+}
+
+pub(crate) fn context_query(text: String) -> ApiResult<String> {
+    if text.trim().is_empty() {
+        return Err(ApiError::missing("query"));
+    }
+    if text.len() > CONTEXT_QUERY_BYTES {
+        return Err(wrong("query", "must be at most 16384 bytes"));
+    }
+    Ok(text)
+}
+
+pub(crate) fn context_kind(text: String) -> ApiResult<String> {
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        return Err(wrong("type", "must be one line that is not blank"));
+    }
+    at_most("type", CONTEXT_KIND_CHARS, text)
+}
+
+pub(crate) fn metadata(given: Map<String, Value>) -> ApiResult<Map<String, Value>> {
+    let bytes = serde_json::to_vec(&given).map_or(usize::MAX, |json| json.len());
+    if bytes > METADATA_BYTES { Err(wrong("metadata", "must be at most 16384 bytes of JSON")) } else { Ok(given) }
+}
+
+pub(crate) fn workspace(text: String) -> ApiResult<String> {
+    if text.chars().any(char::is_control) {
+        return Err(wrong("workspace", "must be one line"));
+    }
+    at_most("workspace", WORKSPACE_CHARS, text)
 }
 
 pub(crate) fn project_description(text: String) -> ApiResult<String> {

@@ -19,15 +19,19 @@ use tower::ServiceExt as _;
 const MAX_CONNECTIONS: usize = 20_000;
 const MAX_HEADERS: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for this long is cut; it can resume.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open connections may take to finish when the server stops.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` is done, then lets open requests finish.
-pub(crate) async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+/// Serves until `stop` is done, then lets open requests finish. A reader that takes nothing for `write_timeout` is cut;
+/// it can resume.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    write_timeout: Duration,
+    stop: impl Future<Output = ()>,
+) {
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     tokio::pin!(stop);
@@ -48,7 +52,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: impl Futu
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, router.clone()));
+        let connection = graceful.watch(connection(stream, router.clone(), write_timeout));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::trace!(%error, "a connection ended early");
@@ -67,6 +71,7 @@ type Io = TokioIo<std::pin::Pin<Box<TimeoutStream<TcpStream>>>>;
 fn connection(
     stream: TcpStream,
     router: Router,
+    write_timeout: Duration,
 ) -> http1::Connection<
     Io,
     impl hyper::service::Service<
@@ -79,7 +84,7 @@ fn connection(
     // Tokens are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(WRITE_TIMEOUT));
+    stream.set_write_timeout(Some(write_timeout));
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let request: Request = request.map(Body::new);
         router.clone().oneshot(request)

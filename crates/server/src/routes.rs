@@ -1,7 +1,12 @@
 //! The routes, one file per resource. A route is registered and documented in the same place.
 
 mod agent;
+mod agent_service;
 mod agents;
+mod chat;
+mod context;
+mod decisions;
+mod events;
 mod frame;
 mod health;
 mod login;
@@ -11,6 +16,7 @@ mod project_agents;
 mod projects;
 mod session_parts;
 mod sessions;
+mod worker_space;
 
 use codelab_protocol::ErrorBody;
 use utoipa::IntoResponses;
@@ -52,6 +58,40 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(project_agents::list, project_agents::create))
         .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
+        .routes(routes!(context::search))
+        .routes(routes!(context::add, context::clear))
+        .routes(routes!(chat::tools::attach))
+        .routes(routes!(chat::tools::detach))
+        .routes(routes!(chat::list, chat::create))
+        .routes(routes!(chat::get, chat::rename, chat::delete))
+        .routes(routes!(chat::messages::send))
+        .routes(routes!(chat::messages::list))
+        .routes(routes!(chat::messages::events))
+        .routes(routes!(chat::messages::cancel))
+        .routes(routes!(chat::plans::list))
+        .routes(routes!(chat::plans::get))
+        .routes(routes!(chat::plans::decide))
+        .routes(routes!(chat::plans::retry))
+        .routes(routes!(chat::plans::task_messages))
+        .routes(routes!(chat::approvals::list))
+        .routes(routes!(chat::approvals::decide))
+        .routes(routes!(chat::approvals::answer))
+        .routes(routes!(chat::approvals::audit))
+        .routes(routes!(chat::tools::claim))
+        .routes(routes!(chat::tools::result))
+        .routes(routes!(chat::mine::events))
+        .routes(routes!(chat::mine::approvals))
+        .routes(routes!(chat::mine::usage))
+        .routes(routes!(agent_service::status))
+        .routes(routes!(agent_service::metrics))
+        .routes(routes!(agent_service::register))
+        .routes(routes!(agent_service::deregister))
+        .routes(routes!(agent_service::invalidate))
+        .routes(routes!(worker_space::metrics))
+        .routes(routes!(worker_space::health))
+        .routes(routes!(worker_space::reset))
+        .routes(routes!(worker_space::cleanup))
+        .routes(routes!(worker_space::clear_cache))
 }
 
 /// For everybody.

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
 use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
+use codelab_memory::{EdgeOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
-use codelab_runtime::{LiveLimits, Metrics, Parts, Runtime, random_hex};
+use codelab_runtime::{AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Names;
 use crate::app::{App, router};
-use crate::config::{ConfigError, Origin, Settings};
+use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
 use crate::listen;
 use crate::models::KnownModels;
 use crate::openapi::openapi_json;
@@ -82,6 +83,8 @@ impl Server {
         let address_file = settings.data_dir.join(ADDRESS_FILE);
         std::fs::write(&address_file, addr.to_string()).map_err(io(&address_file.display().to_string()))?;
         let description = model.describe();
+        let cache = cache(&settings.spaces).await?;
+        let memory = memory(&settings)?;
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(Parts {
@@ -97,6 +100,11 @@ impl Server {
             server_id,
             failpoint: settings.failpoint,
             retention: settings.retention,
+            cache,
+            memory,
+            prices: settings.llm.prices.clone(),
+            bus: BusLimits::default(),
+            space_idle_seconds: settings.spaces.idle_timeout_seconds,
         })
         .await?;
         let app = App {
@@ -114,7 +122,9 @@ impl Server {
         };
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
-        let listening = tokio::spawn(listen::serve(listener, router(app), stop.clone().cancelled_owned()));
+        let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
+        let stopped = stop.clone().cancelled_owned();
+        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, stopped));
         Ok(Self {
             addr,
             model: description.label,
@@ -178,6 +188,41 @@ async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<Str
     let id = random_hex(8);
     std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
     Ok(id)
+}
+
+/// Memory, in front of Redis where that is configured.
+async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
+    let limits = CacheLimits { ttl: Duration::from_secs(settings.cache_ttl_seconds), ..CacheLimits::default() };
+    match &settings.redis_url {
+        None => Ok(AgentCache::memory(limits)),
+        Some(url) => {
+            let opened = AgentCache::with_redis(url.expose(), limits).await;
+            opened.map_err(|error| wrong("redis.url", &error.to_string()))
+        }
+    }
+}
+
+/// The memory engine inside the process, or a Qdrant server where one is configured.
+fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
+    let (spaces, llm) = (&settings.spaces, &settings.llm);
+    let embedder = match (&spaces.embedding_model, &llm.proxy_url) {
+        (Some(model), Some(url)) => {
+            let auth_header =
+                llm.api_key.as_ref().map(|key| ("authorization".to_owned(), format!("Bearer {}", key.expose())));
+            let options = EmbedderOptions { auth_header, ..EmbedderOptions::new(url.clone(), model.clone()) };
+            Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?)
+        }
+        (Some(_), None) => return Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
+        (None, _) => None,
+    };
+    match &spaces.qdrant_url {
+        None => Ok(Memory::embedded(EdgeOptions::new(settings.data_dir.join("memory")), embedder)),
+        Some(url) => {
+            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
+            let options = QdrantOptions { url: url.clone(), api_key };
+            Memory::server(options, embedder).map_err(|error| wrong("qdrant.url", &error.to_string()))
+        }
+    }
 }
 
 /// The configured model, or the demonstration when there is none.

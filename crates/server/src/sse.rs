@@ -8,8 +8,11 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use codelab_protocol::{Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap};
-use codelab_runtime::{Item, Reader, now};
+use codelab_protocol::{
+    AssistantDelta, ChatError, ChatEvent, ChatEventBody, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap,
+    MessageDelta, SessionId,
+};
+use codelab_runtime::{Delta, Item, Reader, UserReader, now};
 use futures_util::stream;
 use serde::Serialize;
 
@@ -17,10 +20,40 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Frames are joined up to this size, so that a burst is one write.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
-/// Streams what the reader shows until it ends.
+/// Streams what the reader of a runtime session shows until it ends.
 pub(crate) fn response(reader: Reader) -> Response {
+    stream_response(reader, Dialect::Chunks)
+}
+
+/// Streams what the reader of a project's session shows until it ends.
+pub(crate) fn chat_response(reader: Reader, session: SessionId) -> Response {
+    stream_response(reader, Dialect::Chat(session))
+}
+
+/// Streams all of a user's sessions until the reader falls behind or goes away.
+pub(crate) fn user_response(reader: UserReader) -> Response {
     let frames = stream::unfold(Some(reader), |reader| async move {
         let mut reader = reader?;
+        let mut frames = String::new();
+        match tokio::time::timeout(HEARTBEAT, reader.next()).await {
+            Err(_) => frames.push_str(": heartbeat\n\n"),
+            Ok(Some(event)) => write_frame(&mut frames, None, &event.kind, &event.body),
+            Ok(None) => return None,
+        }
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), Some(reader)))
+    });
+    event_stream(Body::from_stream(frames))
+}
+
+/// How a session's events are written.
+enum Dialect {
+    Chunks,
+    Chat(SessionId),
+}
+
+fn stream_response(reader: Reader, dialect: Dialect) -> Response {
+    let frames = stream::unfold(Some((reader, dialect)), |reading| async move {
+        let (mut reader, dialect) = reading?;
         let mut frames = String::new();
         let more = match tokio::time::timeout(HEARTBEAT, reader.next()).await {
             Err(_) => {
@@ -28,23 +61,27 @@ pub(crate) fn response(reader: Reader) -> Response {
                 true
             }
             Ok(Ok(Some(item))) => {
-                write_item(&mut frames, &item);
+                dialect.write_item(&mut frames, &item);
                 while frames.len() < MAX_WRITE_BYTES {
                     let Some(item) = reader.ready() else { break };
-                    write_item(&mut frames, &item);
+                    dialect.write_item(&mut frames, &item);
                 }
                 true
             }
             Ok(Ok(None)) => return None,
             Ok(Err(error)) => {
                 tracing::error!(%error, "a stream could not be read on");
-                write_read_error(&mut frames);
+                dialect.write_read_error(&mut frames);
                 false
             }
         };
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some(reader)))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some((reader, dialect))))
     });
-    let mut response = Body::from_stream(frames).into_response();
+    event_stream(Body::from_stream(frames))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -52,27 +89,54 @@ pub(crate) fn response(reader: Reader) -> Response {
     response
 }
 
-fn write_item(frames: &mut String, item: &Item) {
-    match item {
-        Item::Event(event) => {
-            let name = if event.kind == "error" { "error" } else { "message" };
-            write_frame(frames, Some(event.seq), name, &event.body);
+impl Dialect {
+    fn write_item(&self, frames: &mut String, item: &Item) {
+        match (self, item) {
+            (Self::Chunks, Item::Event(event)) => {
+                let name = if event.kind == "error" { "error" } else { "message" };
+                write_frame(frames, Some(event.seq), name, &event.body);
+            }
+            (Self::Chat(_), Item::Event(event)) => write_frame(frames, Some(event.seq), &event.kind, &event.body),
+            (Self::Chunks, Item::Delta(delta)) => {
+                let Delta { content, agent, message_id, attempt, offset, .. } = delta.clone();
+                let delta = AssistantDelta { content, agent, message_id, attempt, offset };
+                write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
+            }
+            (Self::Chat(session), Item::Delta(delta)) => {
+                let Delta { content, agent, message_id, attempt, offset, origin } = delta.clone();
+                let delta = MessageDelta { content, agent, message_id, attempt, offset, origin };
+                write_chat(frames, session, None, ChatEventBody::MessageDelta(delta));
+            }
+            (Self::Chunks, Item::Gap { from, to }) => {
+                write_chunk(frames, Some(*to), "message", ChunkBody::Gap(Gap { from: *from, to: *to }));
+            }
+            (Self::Chat(session), Item::Gap { from, to }) => {
+                write_chat(frames, session, Some(*to), ChatEventBody::Gap(Gap { from: *from, to: *to }));
+            }
+            (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status: *status }),
         }
-        Item::Delta(delta) => write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta.clone())),
-        Item::Gap { from, to } => {
-            write_chunk(frames, Some(*to), "message", ChunkBody::Gap(Gap { from: *from, to: *to }));
+    }
+
+    fn write_read_error(&self, frames: &mut String) {
+        let error = ErrorData {
+            message: "The events could not be read; come back with Last-Event-ID".to_owned(),
+            error_code: ErrorCode::DbReadError,
+            details: Default::default(),
+        };
+        match self {
+            Self::Chunks => write_chunk(frames, None, "error", ChunkBody::Error(error)),
+            Self::Chat(session) => {
+                let error = ChatError { error, origin: Default::default() };
+                write_chat(frames, session, None, ChatEventBody::Error(error));
+            }
         }
-        Item::Settled(status) => write_json(frames, None, "done", &Done { status: *status }),
     }
 }
 
-fn write_read_error(frames: &mut String) {
-    let error = ErrorData {
-        message: "The events could not be read; come back with Last-Event-ID".to_owned(),
-        error_code: ErrorCode::DbReadError,
-        details: Default::default(),
-    };
-    write_chunk(frames, None, "error", ChunkBody::Error(error));
+fn write_chat(frames: &mut String, session: &SessionId, seq: Option<u64>, body: ChatEventBody) {
+    let name = body.kind();
+    let event = ChatEvent { body, session_id: session.clone(), seq, timestamp: now() };
+    write_json(frames, seq, name, &event);
 }
 
 fn write_chunk(frames: &mut String, id: Option<u64>, name: &str, body: ChunkBody) {

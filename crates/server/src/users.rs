@@ -52,6 +52,14 @@ impl User {
     pub fn id(&self) -> UserId {
         self.0.user_id
     }
+
+    pub fn identity(&self) -> &Identity {
+        &self.0
+    }
+
+    pub fn is_admin(&self) -> bool {
+        self.0.role == Role::Admin
+    }
 }
 
 impl FromRequestParts<App> for User {

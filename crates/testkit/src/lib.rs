@@ -8,7 +8,9 @@ mod seen;
 mod server;
 
 pub use asked::Asked;
-pub use codelab_client::{Access, Client, ClientError, EventData, EventStream, Method, RawResponse, StreamEvent};
+pub use codelab_client::{
+    Access, Client, ClientError, EventData, EventStream, Method, RawResponse, SseDecoder, SseEvent, StreamEvent,
+};
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use seen::Seen;
 pub use server::{INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result};

@@ -1,5 +1,7 @@
 //! Readers that stop reading: what they cost while the server goes on, and what they find when they come back.
 
+use std::time::{Duration, Instant};
+
 use codelab_fakemodel::Reply;
 use codelab_protocol::TurnStatus;
 use codelab_testkit::{Seen, id};
@@ -7,11 +9,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::lab::{Lab, assert_contiguous, eventually};
-use crate::process::{INTERNAL_KEY, Process};
+use crate::process::{INTERNAL_KEY, PATIENCE, Process};
 
 const READERS: u64 = 64;
 /// 24 MB of answers, each large for an answer and still a quarter of what a reader may cost.
 const TURNS: usize = 96;
+/// More than the system keeps for a reader that stalls, so that some of it waits in the server.
+const TURNS_TO_STALL: usize = 48;
+/// Far less than the setting's default, and time enough for a busy machine to notice the end of one second.
+const CUT_WITHIN: Duration = Duration::from_secs(15);
 const ANSWER_BYTES: usize = 256 << 10;
 const WORD_BYTES: usize = 4096;
 const MAX_BYTES_PER_READER: u64 = 1 << 20;
@@ -20,11 +26,11 @@ const RECEIVE_BUFFER_BYTES: u32 = 4096;
 
 #[tokio::test]
 async fn readers_that_stall_while_they_follow_cost_little_and_miss_nothing() {
-    let lab = chatty_lab().await;
-    talk(&lab).await;
-    let before = talk(&lab).await;
+    let lab = chatty_lab(&[]).await;
+    talk(&lab, TURNS).await;
+    let before = talk(&lab, TURNS).await;
     let readers = stalled_readers(lab.server(), Some(before.last_id)).await;
-    let after = talk(&lab).await;
+    let after = talk(&lab, TURNS).await;
     assert_little(before.rss_bytes, after.rss_bytes);
 
     drop(readers);
@@ -33,9 +39,9 @@ async fn readers_that_stall_while_they_follow_cost_little_and_miss_nothing() {
 
 #[tokio::test]
 async fn readers_that_stall_far_behind_cost_little_and_miss_nothing() {
-    let lab = chatty_lab().await;
-    talk(&lab).await;
-    let before = talk(&lab).await;
+    let lab = chatty_lab(&[]).await;
+    talk(&lab, TURNS).await;
+    let before = talk(&lab, TURNS).await;
     // One that reads everything first, so that what reading itself needs is not counted for those who stall.
     lab.log("s").await;
     let rss_before_bytes = lab.server().rss_bytes().max(before.rss_bytes);
@@ -47,8 +53,36 @@ async fn readers_that_stall_far_behind_cost_little_and_miss_nothing() {
     come_back(&lab, 0, before.last_id).await;
 }
 
-async fn chatty_lab() -> Lab {
-    let lab = Lab::start().await;
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_cut_in_time_and_the_others_go_on() {
+    let lab = chatty_lab(&[("CODELAB_SERVER__WRITE_TIMEOUT_SECONDS", "1")]).await;
+    let newest = talk(&lab, TURNS_TO_STALL).await.last_id;
+    let mut other = lab.client().events(&id("s"), Some(newest), true).await.unwrap();
+    let mut stalled = stalled_reader(lab.server(), None).await;
+    let begun = Instant::now();
+    open_streams_become(lab.server(), 1).await;
+    assert!(begun.elapsed() < CUT_WITHIN, "cut after {:?}", begun.elapsed());
+
+    let said = lab.say("s", "one more").await;
+    assert_eq!(Seen::until_done(&mut other).await.ids(), said.ids());
+
+    // What the system had taken for it still arrives; then the stream breaks off, and goes on where it is taken up.
+    let mut received = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stalled.read_to_end(&mut received)).await.expect("the stream ends");
+    let last_seen = last_whole_event(&received);
+    assert!(last_seen < newest, "all of {newest} events arrived");
+    come_back(&lab, last_seen, newest).await;
+}
+
+/// The number of the last event that arrived to its end.
+fn last_whole_event(received: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(received);
+    let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+    whole.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).next_back().unwrap_or(0)
+}
+
+async fn chatty_lab(settings: &[(&str, &str)]) -> Lab {
+    let lab = Lab::with(settings).await;
     let word = format!("{} ", "x".repeat(WORD_BYTES - 1));
     lab.model.default_reply(Reply::text(word.repeat(ANSWER_BYTES / WORD_BYTES)));
     lab
@@ -59,10 +93,10 @@ struct Talked {
     rss_bytes: u64,
 }
 
-/// 24 MB of answers, which a caller reads to their end.
-async fn talk(lab: &Lab) -> Talked {
+/// Long answers, which a caller reads to their end.
+async fn talk(lab: &Lab, turns: usize) -> Talked {
     let mut last_id = 0;
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         let seen = lab.say("s", "a long answer, please").await;
         assert_eq!(seen.status(), TurnStatus::Completed);
         assert_eq!(seen.answer().content.len(), ANSWER_BYTES);
@@ -77,32 +111,40 @@ fn assert_little(before_bytes: u64, after_bytes: u64) {
     assert!(each_bytes <= MAX_BYTES_PER_READER, "a stalled reader costs {each_bytes} bytes");
 }
 
-/// Open event streams of which only the first bytes are ever read.
 async fn stalled_readers(server: &Process, after: Option<u64>) -> Vec<TcpStream> {
     let mut readers = Vec::new();
     for _ in 0..READERS {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
-        let mut stream = socket.connect(server.host().parse().unwrap()).await.unwrap();
-        let place = after.map(|after| format!("Last-Event-ID: {after}\r\n")).unwrap_or_default();
-        let head = format!(
-            "GET /sessions/s/events HTTP/1.1\r\nHost: {}\r\nX-Internal-Auth: {INTERNAL_KEY}\r\n{place}\r\n",
-            server.host()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut status = [0; 15];
-        stream.read_exact(&mut status).await.unwrap();
-        assert_eq!(&status, b"HTTP/1.1 200 OK");
-        readers.push(stream);
+        readers.push(stalled_reader(server, after).await);
     }
-    let open = format!("codelab_open_streams {READERS}");
-    eventually("all readers are open", async || {
+    open_streams_become(server, READERS).await;
+    readers
+}
+
+/// An open event stream of which only the first bytes are read.
+async fn stalled_reader(server: &Process, after: Option<u64>) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
+    let mut stream = socket.connect(server.host().parse().unwrap()).await.unwrap();
+    let place = after.map(|after| format!("Last-Event-ID: {after}\r\n")).unwrap_or_default();
+    let head = format!(
+        "GET /sessions/s/events HTTP/1.1\r\nHost: {}\r\nX-Internal-Auth: {INTERNAL_KEY}\r\n{place}\r\n",
+        server.host()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut status = [0; 15];
+    stream.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200 OK");
+    stream
+}
+
+async fn open_streams_become(server: &Process, count: u64) {
+    let expected = format!("codelab_open_streams {count}");
+    eventually(&expected, async || {
         let metrics = server.client.metrics().await.unwrap();
         let line = metrics.lines().find(|line| line.starts_with("codelab_open_streams ")).map(str::to_owned);
-        if line.as_deref() == Some(&open) { Ok(()) } else { Err(line) }
+        if line.as_deref() == Some(&expected) { Ok(()) } else { Err(line) }
     })
     .await;
-    readers
 }
 
 /// Everything after the last event that was seen, in order.

@@ -8,11 +8,15 @@ use super::texts::{ROUTING_DEFAULT, ROUTING_WORDS};
 const MAX_SHOWN_CHARS: usize = 400;
 const MAX_SHOWN_FILES: usize = 10;
 const PLAN_SCHEMA: &str = "plan";
+/// How the results of a plan's tasks begin.
+const RESULTS: &str = "Results:\n\n";
 
 /// What kind of answer a request wants.
 pub enum Ask {
     Classify,
     Plan,
+    /// One answer from these results of a plan's tasks.
+    Join(String),
     /// The turn's tool has answered.
     Summary(ToolOutcome),
     Step,
@@ -31,6 +35,9 @@ pub fn what_is_asked(request: &ModelRequest) -> Ask {
     let said = last_user_text(request);
     if request.tools.is_empty() && said.contains("\"agent\"") && said.contains("\"confidence\"") {
         return Ask::Classify;
+    }
+    if let Some(results) = said.strip_prefix(RESULTS).filter(|_| request.tools.is_empty()) {
+        return Ask::Join(results.to_owned());
     }
     let this_turn = request.messages.iter().rev().take_while(|message| !matches!(message, ModelMessage::User { .. }));
     let result = this_turn.into_iter().find_map(|message| match message {

@@ -90,6 +90,9 @@ pub struct Phrases {
     pub connect: &'static str,
     pub file_content: &'static str,
     pub tasks: [&'static str; 3],
+    /// What the last of these tasks says.
+    pub told: &'static str,
+    pub joined: &'static str,
 }
 
 pub fn phrases(language: Language) -> &'static Phrases {
@@ -98,6 +101,14 @@ pub fn phrases(language: Language) -> &'static Phrases {
         Language::Russian => &RUSSIAN,
         Language::Ukrainian => &UKRAINIAN,
     }
+}
+
+/// The texts in the language of the demonstration's own task that a brief begins with; what follows in the brief may be in
+/// any language.
+pub fn phrases_of_task(brief: &str) -> Option<&'static Phrases> {
+    [&ENGLISH, &RUSSIAN, &UKRAINIAN]
+        .into_iter()
+        .find(|phrases| phrases.tasks.iter().any(|task| brief.starts_with(task)))
 }
 
 const ENGLISH: Phrases = Phrases {
@@ -119,6 +130,8 @@ const ENGLISH: Phrases = Phrases {
         "Demonstration: write a small file, after asking you",
         "Demonstration: say what was done",
     ],
+    told: "The tasks before this one looked at the workspace and wrote a small file, if you agreed.",
+    joined: "All tasks of the demonstration's plan have ended. This is what they gave:",
 };
 
 const RUSSIAN: Phrases = Phrases {
@@ -140,6 +153,8 @@ const RUSSIAN: Phrases = Phrases {
         "Демонстрация: записать небольшой файл, спросив вас",
         "Демонстрация: рассказать, что сделано",
     ],
+    told: "Задачи перед этой посмотрели рабочую папку и записали небольшой файл, если вы согласились.",
+    joined: "Все задачи демонстрационного плана завершены. Вот что они дали:",
 };
 
 const UKRAINIAN: Phrases = Phrases {
@@ -161,4 +176,6 @@ const UKRAINIAN: Phrases = Phrases {
         "Демонстрація: записати невеликий файл, спитавши вас",
         "Демонстрація: розповісти, що зроблено",
     ],
+    told: "Завдання перед цим подивилися робочу теку та записали невеликий файл, якщо ви погодилися.",
+    joined: "Усі завдання демонстраційного плану завершено. Ось що вони дали:",
 };

@@ -18,8 +18,12 @@ pub struct Flags {
 type Environment = BTreeMap<String, String>;
 
 /// Names from before there was a prefix.
-const PLAIN_NAMES: [(&str, &str); 8] = [
+const PLAIN_NAMES: [(&str, &str); 12] = [
     ("DATABASE_URL", "database.url"),
+    ("REDIS_URL", "redis.url"),
+    ("QDRANT_URL", "qdrant.url"),
+    ("QDRANT_API_KEY", "qdrant.api_key"),
+    ("EMBEDDING_MODEL", "embedding.model"),
     ("LLM_PROXY_URL", "llm.proxy_url"),
     ("LLM_MODEL", "llm.model"),
     ("LLM_MODEL_OVERRIDE", "llm.model_override"),
@@ -33,8 +37,12 @@ const PLAIN_NAMES: [(&str, &str); 8] = [
 const TOP_LEVEL: [&str; 2] = ["multi_agent_mode", "multiple_tool_calls"];
 
 /// These stay texts even if they look like numbers.
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 11] = [
     "database.url",
+    "redis.url",
+    "qdrant.url",
+    "qdrant.api_key",
+    "embedding.model",
     "llm.proxy_url",
     "llm.model",
     "llm.model_override",

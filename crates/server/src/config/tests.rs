@@ -46,6 +46,12 @@ fn a_wrong_setting_is_named_in_one_line() {
         ("", &[("CODELAB_SERVER__ALLOWED_ORIGINS", "[\"ftp://x\"]")], "server.allowed_origins"),
         ("", &[("CODELAB_SERVER__ALLOWED_HOSTS", "[\"http://x\"]")], "server.allowed_hosts"),
         ("", &[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1000000000000")], "limits.approval_timeout_seconds"),
+        ("", &[("CODELAB_SERVER__WRITE_TIMEOUT_SECONDS", "0")], "server.write_timeout_seconds: must be more than 0"),
+        (
+            "",
+            &[("CODELAB_SERVER__WRITE_TIMEOUT_SECONDS", "1000000000000")],
+            "server.write_timeout_seconds: must be at most",
+        ),
         ("", &[("MULTI_AGENT_MODE", "perhaps")], "multi_agent_mode"),
         ("multiple_tool_calls = \"xx\"", &[], "multiple_tool_calls"),
         ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "none")], "auth.jwt_algorithm"),

@@ -2,13 +2,11 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use codelab_engine::{Decision, UserMessage};
-use codelab_protocol::{
-    AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, HitlDecision, MessageType,
-};
+use codelab_engine::UserMessage;
+use codelab_protocol::{AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, MessageType};
 use codelab_runtime::Reader;
-use serde_json::Value;
 
+use super::decisions::{self, cut};
 use super::frame::Frame;
 use super::{Invalid, Refused};
 use crate::app::App;
@@ -76,27 +74,10 @@ async fn hitl_decision(app: &App, request: AgentStreamRequest) -> ApiResult<Read
     let call_id = call_id(request.tool_call_id)?;
     let given = request.hitl_decision.ok_or_else(|| ApiError::missing("hitl_decision"))?;
     let digest = given.digest.as_deref().map(Digest::from_wire);
-    let decision = decision(given)?;
+    let decision = decisions::decision(given)?;
     let user = request.context.and_then(|context| context.user_id);
     let decided_by = user.map_or_else(|| "internal".to_owned(), |user| user.to_string());
     Ok(app.runtime.decide(&request.session_id, call_id, decision, digest, decided_by).await?)
-}
-
-fn decision(given: HitlDecision) -> ApiResult<Decision> {
-    let text = given.decision.ok_or_else(|| ApiError::missing("decision"))?;
-    match text.to_ascii_uppercase().as_str() {
-        "APPROVE" => Ok(Decision::Approve { remember: given.remember.unwrap_or(false) }),
-        "REJECT" => Ok(Decision::Reject { feedback: given.feedback }),
-        "EDIT" => match given.modified_args {
-            Some(Value::Object(arguments)) => Ok(Decision::Edit { arguments }),
-            Some(_) => Err(ApiError::new(ErrorCode::InvalidDecision, "modified_args must be an object")),
-            None => Err(ApiError::missing("modified_args")),
-        },
-        _ => Err(ApiError::new(
-            ErrorCode::InvalidDecision,
-            format!("decision must be APPROVE, EDIT or REJECT, not {}", cut(&text)),
-        )),
-    }
 }
 
 fn call_id(given: Option<CallId>) -> ApiResult<CallId> {
@@ -108,9 +89,4 @@ fn agent_name(text: &str) -> ApiResult<AgentName> {
     AgentName::parse(text.trim()).map_err(|_| {
         ApiError::new(ErrorCode::AgentNotFound, format!("Agent not found: {}", cut(text))).with("agent", cut(text))
     })
-}
-
-/// What a caller sent, short enough to be shown back.
-fn cut(text: &str) -> String {
-    text.chars().take(64).collect()
 }

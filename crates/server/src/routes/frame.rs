@@ -1,35 +1,61 @@
 //! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from this.
 
-use codelab_protocol::{Chunk, Done};
+use codelab_protocol::{ChatEvent, Chunk, Done};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-/// One frame of an event stream.
+/// One frame of a runtime session's stream.
 pub(super) struct Frame;
+
+/// One frame of a project session's stream.
+pub(super) struct ChatFrame;
 
 impl PartialSchema for Frame {
     fn schema() -> RefOr<Schema> {
-        let text = || ObjectBuilder::new().schema_type(Type::String);
-        let payload = OneOfBuilder::new()
-            .item(Ref::from_schema_name(Chunk::name()))
-            .item(Ref::from_schema_name(Done::name()))
-            .build();
-        let data = text()
-            .content_media_type("application/json")
-            .content_schema(Some(Schema::OneOf(payload)))
-            .description(Some("A chunk, or how the turn stands in the frame that closes the stream."));
-        let id = text()
-            .pattern(Some("^[0-9]+$"))
-            .description(Some("The number of the event; absent where nothing is stored."));
-        ObjectBuilder::new()
-            .description(Some("One frame of an event stream."))
-            .property("id", id)
-            .property("event", text().enum_values(Some(["message", "error", "done"])))
-            .required("event")
-            .property("data", data)
-            .required("data")
-            .into()
+        frame::<Chunk>(text().enum_values(Some(["message", "error", "done"])))
+    }
+}
+
+impl PartialSchema for ChatFrame {
+    fn schema() -> RefOr<Schema> {
+        frame::<ChatEvent>(text().description(Some("The type of the event, or `done`.")))
+    }
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn frame<T: ToSchema>(name: ObjectBuilder) -> RefOr<Schema> {
+    let payload =
+        OneOfBuilder::new().item(Ref::from_schema_name(T::name())).item(Ref::from_schema_name(Done::name())).build();
+    let data = text()
+        .content_media_type("application/json")
+        .content_schema(Some(Schema::OneOf(payload)))
+        .description(Some("An event, or how the turn stands in the frame that closes the stream."));
+    let id =
+        text().pattern(Some("^[0-9]+$")).description(Some("The number of the event; absent where nothing is stored."));
+    ObjectBuilder::new()
+        .description(Some("One frame of an event stream."))
+        .property("id", id)
+        .property("event", name)
+        .required("event")
+        .property("data", data)
+        .required("data")
+        .into()
+}
+
+impl ToSchema for ChatFrame {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ChatEventFrame".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((ChatEvent::name().into_owned(), ChatEvent::schema()));
+        ChatEvent::schemas(schemas);
+        schemas.push((Done::name().into_owned(), Done::schema()));
+        Done::schemas(schemas);
     }
 }
 

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use codelab_engine::Mode;
 use codelab_protocol::{Health, HealthCheck, HealthStatus};
+use codelab_runtime::CacheHealth;
 
 use super::Refused;
 use crate::app::App;
@@ -42,14 +43,35 @@ pub(super) async fn report(app: &App) -> Health {
         }
     };
     let model = HealthCheck { status: HealthStatus::Healthy, detail: Some(app.runtime.model().label) };
-    let status = database.status;
+    let cache = match app.runtime.cache_health() {
+        CacheHealth::Memory => HealthCheck { status: HealthStatus::Healthy, detail: Some("memory".to_owned()) },
+        CacheHealth::Connected => HealthCheck { status: HealthStatus::Healthy, detail: Some("redis".to_owned()) },
+        CacheHealth::Unreachable { since } => {
+            let detail = Some(format!("Redis is unreachable since {since}"));
+            HealthCheck { status: HealthStatus::Degraded, detail }
+        }
+    };
+    let memory = match app.runtime.memory_problem() {
+        None => HealthCheck { status: HealthStatus::Healthy, detail: None },
+        problem => HealthCheck { status: HealthStatus::Degraded, detail: problem },
+    };
+    let status = match (database.status, cache.status, memory.status) {
+        (HealthStatus::Healthy, HealthStatus::Healthy, memory) => memory,
+        (HealthStatus::Healthy, cache, _) => cache,
+        (database, ..) => database,
+    };
     let team = app.runtime.team();
     Health {
         status,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         multi_agent_mode: team.mode() == Mode::Multi,
         registered_agents: team.agents().iter().map(|agent| agent.name.clone()).collect(),
-        checks: BTreeMap::from([("database".to_owned(), database), ("model".to_owned(), model)]),
+        checks: BTreeMap::from([
+            ("cache".to_owned(), cache),
+            ("database".to_owned(), database),
+            ("memory".to_owned(), memory),
+            ("model".to_owned(), model),
+        ]),
     }
 }
 
@@ -63,5 +85,5 @@ pub(super) async fn report(app: &App) -> Health {
 )]
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content_type)], app.runtime.metrics().encode())
+    ([(header::CONTENT_TYPE, content_type)], app.runtime.metrics_text())
 }

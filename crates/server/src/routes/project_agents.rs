@@ -8,14 +8,16 @@ use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholde
 use codelab_protocol::{
     AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
 };
-use codelab_runtime::{now, random_hex};
+use codelab_runtime::{RuntimeError, project_agent, random_hex};
 use codelab_store::{AgentChange, AgentRow, NewAgent, StoreError};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
 use super::projects::{MyProject, not_found as project_not_found};
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Params};
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
 
@@ -27,7 +29,7 @@ const DEFAULT_TOOLS: [Tool; 5] =
     [Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode, Tool::AttemptCompletion, Tool::AskFollowupQuestion];
 
 /// The agent a path names; a text that cannot be an id names none.
-pub(super) struct AgentPath(AgentId);
+pub(super) struct AgentPath(pub AgentId);
 
 impl FromRequestParts<App> for AgentPath {
     type Rejection = ApiError;
@@ -55,7 +57,7 @@ impl FromRequestParts<App> for AgentPath {
 )]
 pub(super) async fn list(MyProject(project): MyProject, page: Page) -> ApiResult<Json<ProjectAgentList>> {
     let (rows, total) = project.agents(page.limit, page.offset).await?;
-    let agents = rows.into_iter().map(shown).collect();
+    let agents = rows.into_iter().map(project_agent).collect();
     Ok(Json(ProjectAgentList { agents, total, limit: page.limit, offset: page.offset }))
 }
 
@@ -85,7 +87,7 @@ pub(super) async fn create(
         return Err(ApiError::new(ErrorCode::Conflict, format!("A project has at most {MAX_AGENTS} agents")));
     }
     let name = new.name.clone();
-    let row = project.create_agent(new, now()).await.map_err(|error| match error {
+    let row = app.runtime.create_agent(project, new).await.map_err(|error| match error {
         StoreError::AlreadyExists => {
             let message = format!("The project has an agent named {name} already");
             ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str())
@@ -113,7 +115,7 @@ pub(super) async fn create(
     ),
 )]
 pub(super) async fn get(MyProject(project): MyProject, AgentPath(id): AgentPath) -> ApiResult<Json<ProjectAgent>> {
-    Ok(Json(shown(project.agent(&id).await?.ok_or_else(not_found)?)))
+    Ok(Json(project_agent(project.agent(&id).await?.ok_or_else(not_found)?)))
 }
 
 /// Change an agent
@@ -144,11 +146,13 @@ pub(super) async fn change(
     if body.name.as_ref().is_some_and(|name| name != present.agent.name.as_str()) {
         return Err(fields::wrong("name", "cannot be changed"));
     }
-    let row = project.change_agent(&id, checked(body)?, now()).await.map_err(gone)?;
+    let row = app.runtime.change_agent(project, id, checked(body)?).await.map_err(gone)?;
     Ok(Json(saved(&app, row)))
 }
 
 /// Delete an agent
+///
+/// One that works is not deleted unless `force` is given, which cancels its tasks.
 #[utoipa::path(
     delete,
     path = "/my/projects/{project_id}/agents/{agent_id}",
@@ -157,16 +161,36 @@ pub(super) async fn change(
     params(
         ("project_id" = i64, Path, description = "The project's number"),
         ("agent_id" = String, Path, description = "The agent's id"),
+        DeleteQuery,
     ),
     responses(
         (status = 204, description = "Deleted"),
         (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        (status = 409, description = "The agent works", body = ErrorBody),
         Refused,
+        Invalid,
     ),
 )]
-pub(super) async fn delete(MyProject(project): MyProject, AgentPath(id): AgentPath) -> ApiResult<StatusCode> {
-    project.delete_agent(&id, now()).await.map_err(gone)?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    MyProject(project): MyProject,
+    AgentPath(id): AgentPath,
+    Params(query): Params<DeleteQuery>,
+) -> ApiResult<StatusCode> {
+    let row = project.agent(&id).await?.ok_or_else(not_found)?;
+    let deleted = app.runtime.delete_agent(project, row, query.force.unwrap_or(false)).await;
+    deleted.map_err(|error| match error {
+        RuntimeError::NotStored(error) => gone(error),
+        other => other.into(),
+    })?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteQuery {
+    /// Whether tasks of the agent are cancelled.
+    force: Option<bool>,
 }
 
 /// What a new project begins with.
@@ -235,11 +259,11 @@ fn new_id() -> ApiResult<AgentId> {
     AgentId::parse(&format!("agent-{}", random_hex(ID_BYTES))).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-fn not_found() -> ApiError {
+pub(super) fn not_found() -> ApiError {
     ApiError::new(ErrorCode::AgentNotFound, "Agent not found")
 }
 
-fn gone(error: StoreError) -> ApiError {
+pub(super) fn gone(error: StoreError) -> ApiError {
     if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
 }
 
@@ -260,24 +284,5 @@ fn saved(app: &App, row: AgentRow) -> SavedAgent {
             "model: {model} is not known here: it is asked for by this name, and its cost is not counted"
         ));
     }
-    SavedAgent { agent: shown(row), warnings }
-}
-
-fn shown(row: AgentRow) -> ProjectAgent {
-    let agent = row.agent;
-    ProjectAgent {
-        agent_id: agent.agent_id,
-        name: agent.name,
-        role: agent.role,
-        description: agent.description,
-        model: agent.model,
-        temperature: agent.temperature,
-        max_tokens: agent.max_tokens,
-        system_prompt: agent.system_prompt,
-        allowed_tools: agent.allowed_tools,
-        file_restrictions: (!agent.file_restrictions.is_empty()).then_some(agent.file_restrictions),
-        concurrency_limit: agent.concurrency_limit,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-    }
+    SavedAgent { agent: project_agent(row), warnings }
 }

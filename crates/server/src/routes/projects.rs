@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_protocol::{ChangeProject, CreateProject, ErrorBody, ErrorCode, Project, ProjectId, ProjectList};
-use codelab_runtime::{now, random_hex};
+use codelab_runtime::{RuntimeError, SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, StoreError, UserStore};
 
 use super::paging::{Page, PageQuery};
@@ -30,17 +30,50 @@ impl FromRequestParts<App> for MyProject {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
-        let (_, text) = path.iter().find(|(name, _)| *name == "project_id").ok_or_else(not_found)?;
-        let id = ProjectId::parse(text).ok_or_else(not_found)?;
+        let id = path_id(parts, app).await?;
         app.runtime.store().of(user.id()).project(id).await?.map(Self).ok_or_else(not_found)
     }
+}
+
+/// The worker space of the project a path names: the caller's, or any project's for an admin.
+pub(super) struct OperatedSpace(pub SpaceKey);
+
+impl FromRequestParts<App> for OperatedSpace {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let user = User::from_request_parts(parts, app).await?;
+        let id = path_id(parts, app).await?;
+        let store = app.runtime.store();
+        let project = match user.is_admin() {
+            true => store.project_of_anyone(id).await?,
+            false => store.of(user.id()).project(id).await?,
+        };
+        project.map(|project| Self(SpaceKey::of(&project))).ok_or_else(not_found)
+    }
+}
+
+async fn path_id(parts: &mut Parts, app: &App) -> ApiResult<ProjectId> {
+    let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
+    let (_, text) = path.iter().find(|(name, _)| *name == "project_id").ok_or_else(not_found)?;
+    ProjectId::parse(text).ok_or_else(not_found)
 }
 
 /// The user's default project, which is made on first use.
 pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<ProjectStore> {
     let new = new_project(app, DEFAULT_NAME.to_owned())?;
-    mine.default_project_or(new, now()).await.map_err(ApiError::not_stored)
+    let project = mine.default_project_or(new, now()).await.map_err(ApiError::not_stored)?;
+    if app.runtime.live_space(SpaceKey::of(&project)).is_none() {
+        make_ready(app, &project).await;
+    }
+    Ok(project)
+}
+
+/// Its agents are on the bus before anybody asks.
+async fn make_ready(app: &App, project: &ProjectStore) {
+    if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {
+        tracing::warn!(project = %project.id(), %error, "the worker space is made at the next use");
+    }
 }
 
 /// The projects of the user
@@ -92,6 +125,7 @@ pub(super) async fn create(
         return Err(ApiError::new(ErrorCode::Conflict, format!("A user has at most {MAX_PROJECTS} projects")));
     }
     let project = mine.create_project(new, now()).await.map_err(ApiError::not_stored)?;
+    make_ready(&app, &project).await;
     Ok((StatusCode::CREATED, Json(shown(project.row().clone()))))
 }
 
@@ -128,6 +162,7 @@ pub(super) async fn get(MyProject(project): MyProject) -> Json<Project> {
     ),
 )]
 pub(super) async fn change(
+    State(app): State<App>,
     MyProject(project): MyProject,
     JsonBody(body): JsonBody<ChangeProject>,
 ) -> ApiResult<Json<Project>> {
@@ -137,10 +172,14 @@ pub(super) async fn change(
         budget_micro_usd: fields::patch(body.budget_usd, micro_usd)?,
         budget_tokens: fields::patch(body.budget_tokens, fields::budget_tokens)?,
     };
-    Ok(Json(shown(project.change(change, now()).await.map_err(gone)?)))
+    let row = project.change(change, now()).await.map_err(gone)?;
+    app.runtime.budget_changed(SpaceKey::of(&project));
+    Ok(Json(shown(row)))
 }
 
 /// Delete a project with its agents and sessions
+///
+/// What works in it is cancelled.
 #[utoipa::path(
     delete,
     path = "/my/projects/{project_id}",
@@ -153,8 +192,11 @@ pub(super) async fn change(
         Refused,
     ),
 )]
-pub(super) async fn delete(MyProject(project): MyProject) -> ApiResult<StatusCode> {
-    project.delete().await.map_err(gone)?;
+pub(super) async fn delete(State(app): State<App>, MyProject(project): MyProject) -> ApiResult<StatusCode> {
+    app.runtime.delete_project(project).await.map_err(|error| match error {
+        RuntimeError::NotStored(error) => gone(error),
+        other => other.into(),
+    })?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -6,14 +6,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory, SessionId};
 use codelab_store::{AuditRow, MessageRange, Realm, SessionKey, audit_chain};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
+use super::events::{Place, after};
 use super::frame::Frame;
 use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{Params, SessionPath};
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::sse;
 
 /// The messages of a session
@@ -96,19 +95,23 @@ pub(super) async fn agent_history(
 )]
 pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<AuditList>> {
     let row = app.runtime.session(&id).await?;
-    let (mut rows, mut verified) = read_audit(&app, row.key, &id).await?;
-    if !verified {
-        // A decision may have come between reading the rows and their head.
-        (rows, verified) = read_audit(&app, row.key, &id).await?;
-    }
-    let audit = rows.into_iter().map(entry).collect();
-    Ok(Json(AuditList { session_id: id, audit, verified }))
+    audit_of(&app, Realm::Runtime, row.key, id).await.map(Json)
 }
 
-async fn read_audit(app: &App, key: SessionKey, id: &SessionId) -> ApiResult<(Vec<AuditRow>, bool)> {
+pub(super) async fn audit_of(app: &App, realm: Realm, key: SessionKey, id: SessionId) -> ApiResult<AuditList> {
+    let (mut rows, mut verified) = read_audit(app, realm, key, &id).await?;
+    if !verified {
+        // A decision may have come between reading the rows and their head.
+        (rows, verified) = read_audit(app, realm, key, &id).await?;
+    }
+    let audit = rows.into_iter().map(entry).collect();
+    Ok(AuditList { session_id: id, audit, verified })
+}
+
+async fn read_audit(app: &App, realm: Realm, key: SessionKey, id: &SessionId) -> ApiResult<(Vec<AuditRow>, bool)> {
     let rows = app.runtime.store().audit(key).await?;
     let head = app.runtime.store().audit_head(key).await?;
-    let verified = audit_chain::verify(Realm::Runtime, id, &rows, head.as_ref()).is_ok();
+    let verified = audit_chain::verify(realm, id, &rows, head.as_ref()).is_ok();
     Ok((rows, verified))
 }
 
@@ -125,16 +128,6 @@ fn entry(row: AuditRow) -> AuditEntry {
         timestamp: record.timestamp,
         hash: row.hash,
     }
-}
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Place {
-    /// Events after this number; `Last-Event-ID` says the same and wins.
-    #[param(minimum = 0)]
-    after: Option<u64>,
-    /// `false`: the stored events, then the end.
-    follow: Option<bool>,
 }
 
 /// The events of a session, from any number on
@@ -157,14 +150,6 @@ pub(super) async fn events(
     Params(place): Params<Place>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let last = match headers.get("last-event-id") {
-        None => None,
-        Some(value) => {
-            let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-            Some(number.ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))?)
-        }
-    };
-    let after = last.or(place.after).unwrap_or(0);
-    let reader = app.runtime.events(&id, after, place.follow.unwrap_or(true)).await?;
+    let reader = app.runtime.events(&id, after(&headers, &place)?, place.follows()).await?;
     Ok(sse::response(reader))
 }

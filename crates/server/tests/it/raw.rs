@@ -61,6 +61,21 @@ impl Request {
         answer.unwrap_or_else(|error| panic!("{} {}: {error}", self.method, self.target))
     }
 
+    /// How the answer begins; the rest is not awaited.
+    pub async fn status(&self, server: &TestServer) -> u16 {
+        let mut stream = TcpStream::connect(authority(server)).await.unwrap();
+        stream.write_all(&self.bytes()).await.unwrap();
+        let mut received = Vec::new();
+        let reading = async {
+            while !received.windows(4).any(|window| window == b"\r\n\r\n") {
+                let read = stream.read_buf(&mut received).await.unwrap();
+                assert!(read > 0, "{} {}: no answer", self.method, self.target);
+            }
+        };
+        tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an answer in time");
+        String::from_utf8_lossy(&received).split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {

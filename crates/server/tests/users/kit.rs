@@ -1,10 +1,16 @@
 //! A server and users who talk to it.
 
+use std::time::{Duration, Instant};
+
 use codelab_testkit::{Access, Client, Method, RawResponse, TestServer};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 pub const SECRET: &str = "a-secret-of-the-tests-that-is-long-enough";
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub async fn server() -> TestServer {
     server_with(&[]).await
@@ -135,4 +141,74 @@ impl Person {
     pub async fn agents(&self, project: i64) -> Vec<Value> {
         self.get(&format!("/my/projects/{project}/agents/")).await.expect(200)["agents"].as_array().unwrap().clone()
     }
+
+    /// The id of an agent, by its name.
+    pub async fn agent(&self, project: i64, name: &str) -> String {
+        let agents = self.agents(project).await;
+        let agent = agents.iter().find(|agent| agent["name"] == name).unwrap_or_else(|| panic!("no agent {name}"));
+        agent["agent_id"].as_str().unwrap().to_owned()
+    }
+
+    /// A new session's id.
+    pub async fn chat(&self, project: i64) -> String {
+        let made = self.post("/my/chat/sessions/", json!({ "project_id": project })).await.expect(201);
+        made["session_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Says something to an agent and waits for what comes of it.
+    pub async fn say(&self, chat: &str, agent: &str, text: &str) -> Answer {
+        let body = json!({ "content": text, "target_agent": agent });
+        self.post(&format!("/my/chat/{chat}/message/"), body).await
+    }
+
+    /// The same, while the test does something else.
+    pub fn saying(&self, chat: &str, agent: &str) -> JoinHandle<Answer> {
+        let (person, chat, agent) = (self.clone(), chat.to_owned(), agent.to_owned());
+        tokio::spawn(async move { person.say(&chat, &agent, "do it").await })
+    }
+
+    pub async fn space(&self, project: i64) -> Value {
+        self.get(&format!("/my/projects/{project}/worker-space/")).await.expect(200)
+    }
+
+    /// `GET` of something about an agent: its status, its metrics.
+    pub async fn about(&self, project: i64, agent: &str, what: &str) -> Value {
+        let id = self.agent(project, agent).await;
+        self.get(&format!("/my/projects/{project}/agents/{id}/{what}/")).await.expect(200)
+    }
+
+    /// `POST` of something to an agent.
+    pub async fn tell(&self, project: i64, agent: &str, what: &str) -> Answer {
+        let id = self.agent(project, agent).await;
+        self.ask("POST", &format!("/my/projects/{project}/agents/{id}/{what}/"), None).await
+    }
+}
+
+/// Looks again and again until it is so.
+pub async fn eventually<T: std::fmt::Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<(), T>) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(seen) = look().await {
+        assert!(Instant::now() < deadline, "never: {what}; last seen {seen:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Until these fields of the answer have these values.
+pub async fn until(what: &str, expected: Value, mut look: impl AsyncFnMut() -> Value) {
+    eventually(what, async || {
+        let seen = look().await;
+        let so = expected.as_object().unwrap().iter().all(|(name, value)| seen[name] == *value);
+        if so { Ok(()) } else { Err(seen) }
+    })
+    .await;
+}
+
+/// A number of `/metrics`; a family that has none yet counts as 0.
+pub async fn metric(server: &TestServer, name: &str) -> f64 {
+    let headers = [("x-internal-auth", codelab_testkit::INTERNAL_KEY)];
+    let answer = server.client.raw(Method::GET, "/metrics", &headers, String::new()).await.unwrap();
+    assert_eq!(answer.status, 200);
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
+    line.map_or(0.0, |number| number.parse().unwrap())
 }

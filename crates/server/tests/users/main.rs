@@ -1,11 +1,16 @@
-//! What users meet over real HTTP: tokens, logins, projects and their agents.
+//! What users meet over real HTTP: tokens, logins, projects, their agents and worker spaces.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agents;
+mod database;
 mod isolation;
 mod keys;
 mod kit;
 mod login;
 mod projects;
+mod redis;
 mod routes;
+mod service;
+mod shared;
+mod spaces;
 mod tokens;

@@ -27,7 +27,7 @@ pub fn my_routes() -> Vec<Route> {
             routes.push(Route { method: method.to_uppercase(), path: path.clone(), body });
         }
     }
-    assert!(routes.len() >= 10, "the document has {} routes of users", routes.len());
+    assert!(routes.len() >= 40, "the document has {} routes of users", routes.len());
     routes
 }
 
@@ -36,6 +36,16 @@ fn sample(path: &str) -> Value {
         "projects" | "{project_id}" => json!({ "name": "taken over" }),
         "agents" => json!({ "name": "intruder" }),
         "{agent_id}" => json!({ "role": "intruder" }),
+        "sessions" => json!({}),
+        "{session_id}" => json!({ "title": "taken over" }),
+        "message" => json!({ "content": "hello" }),
+        "decision" => json!({ "decision": "approve" }),
+        "answer" => json!({ "answer": "42" }),
+        "clients" => json!({ "client_id": "intruder", "sandbox": "none" }),
+        "context" => json!({ "text": "planted" }),
+        "search" => json!({ "query": "secrets" }),
+        "claim" => json!({ "client_id": "intruder" }),
+        "result" => json!({ "client_id": "intruder", "result": "found" }),
         other => panic!("say what body a route ending in {other} takes"),
     }
 }
@@ -47,10 +57,12 @@ async fn a_body_must_be_json_within_the_limit() {
     let owner = Person::user(&server, 1);
     let project = owner.project("mine").await;
     let agent = owner.agents(project).await[0].clone();
+    let chat = owner.chat(project).await;
     let before = owner.get("/my/projects/").await.expect(200);
     for route in my_routes().into_iter().filter(|route| route.body.is_some()) {
         let path = route.path.replace("{project_id}", &project.to_string());
-        let path = path.replace("{agent_id}", agent["agent_id"].as_str().unwrap());
+        let path = path.replace("{agent_id}", agent["agent_id"].as_str().unwrap()).replace("{session_id}", &chat);
+        let path = path.replace(['{', '}'], "");
         let send = |content_type, text: &str| {
             let (owner, text, path, method) = (owner.clone(), text.to_owned(), path.clone(), route.method.clone());
             async move { owner.send(&method, &path, content_type, text).await }
@@ -92,6 +104,7 @@ async fn nobody_gets_in_without_proof() {
     ];
     for route in my_routes() {
         let path = route.path.replace("{project_id}", &project.to_string()).replace("{agent_id}", agent_id);
+        let path = path.replace(['{', '}'], "");
         for (who, stranger) in &strangers {
             for slash in ["", "/"] {
                 let answer = stranger.ask(&route.method, &format!("{path}{slash}"), route.body.clone()).await;

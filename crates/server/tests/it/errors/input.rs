@@ -259,7 +259,7 @@ async fn a_path_that_cannot_name_a_session_names_none() {
     let long = "x".repeat(129);
     for route in routes().into_iter().filter(|route| route.path.contains("{session_id}")) {
         for id in ["nobody", "a%20b", "a%2fb", "%00", "%ff", "..%2f..", "a'b", "%E2%80%AE", long.as_str()] {
-            let request = Request::with_key(&server, &route.method, &route.at(id));
+            let request = route.request(&server, id);
             let answer = request.send(&server).await;
             assert_eq!(answer.refusal(), (404, "SESSION_NOT_FOUND".to_owned()), "{} {}", route.method, request.target);
         }

@@ -1,0 +1,147 @@
+//! `/my/projects/{project_id}/agents/{agent_id}/…`: how an agent serves: its status, its numbers, in or out of service.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use codelab_protocol::{AgentMetrics, AgentStatusInfo, ErrorBody};
+use codelab_runtime::{RuntimeError, SpaceKey};
+use codelab_store::{AgentRow, ProjectStore};
+
+use super::Refused;
+use super::project_agents::{AgentPath, gone, not_found};
+use super::projects::MyProject;
+use crate::app::App;
+use crate::error::{ApiError, ApiResult};
+
+/// The agent a path names, with its project, which is the caller's.
+pub(super) struct MyAgent {
+    pub project: ProjectStore,
+    pub row: AgentRow,
+}
+
+impl FromRequestParts<App> for MyAgent {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let MyProject(project) = MyProject::from_request_parts(parts, app).await?;
+        let AgentPath(id) = AgentPath::from_request_parts(parts, app).await?;
+        let row = project.agent(&id).await?.ok_or_else(not_found)?;
+        Ok(Self { project, row })
+    }
+}
+
+/// Whether the agent is idle, works, is at its limit, or fails
+#[utoipa::path(
+    get,
+    path = "/my/projects/{project_id}/agents/{agent_id}/status",
+    tag = "agent service",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "How it stands", body = AgentStatusInfo),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn status(State(app): State<App>, agent: MyAgent) -> Json<AgentStatusInfo> {
+    Json(app.runtime.agent_status(SpaceKey::of(&agent.project), &agent.row))
+}
+
+/// What the agent did since its worker space was made
+#[utoipa::path(
+    get,
+    path = "/my/projects/{project_id}/agents/{agent_id}/metrics",
+    tag = "agent service",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "Its numbers on this server", body = AgentMetrics),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn metrics(State(app): State<App>, agent: MyAgent) -> Json<AgentMetrics> {
+    Json(app.runtime.agent_metrics(SpaceKey::of(&agent.project), &agent.row))
+}
+
+/// Let the agent take tasks
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents/{agent_id}/register",
+    tag = "agent service",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "In service", body = AgentStatusInfo),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn register(State(app): State<App>, agent: MyAgent) -> ApiResult<Json<AgentStatusInfo>> {
+    set_registered(&app, agent, true).await
+}
+
+/// Take the agent out of service
+///
+/// Tasks that it works on are finished first, within 30 s; those that wait for it are refused. Until it is registered
+/// again, messages to it get 503.
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents/{agent_id}/deregister",
+    tag = "agent service",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "Out of service", body = AgentStatusInfo),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn deregister(State(app): State<App>, agent: MyAgent) -> ApiResult<Json<AgentStatusInfo>> {
+    set_registered(&app, agent, false).await
+}
+
+/// Read the agent anew at its next use, on every server
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents/{agent_id}/invalidate",
+    tag = "agent service",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 200, description = "How it stands", body = AgentStatusInfo),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn invalidate(State(app): State<App>, agent: MyAgent) -> Json<AgentStatusInfo> {
+    let key = SpaceKey::of(&agent.project);
+    app.runtime.read_again(key, &agent.row.agent.agent_id).await;
+    Json(app.runtime.agent_status(key, &agent.row))
+}
+
+async fn set_registered(app: &App, agent: MyAgent, registered: bool) -> ApiResult<Json<AgentStatusInfo>> {
+    let MyAgent { project, row } = agent;
+    let key = SpaceKey::of(&project);
+    let set = app.runtime.set_agent_registered(project, row.clone(), registered).await;
+    set.map_err(|error| match error {
+        RuntimeError::NotStored(error) => gone(error),
+        other => other.into(),
+    })?;
+    Ok(Json(app.runtime.agent_status(key, &AgentRow { registered, ..row })))
+}

@@ -1,0 +1,276 @@
+//! `/my/chat`: a user's sessions.
+
+pub(super) mod answer;
+pub(super) mod approvals;
+pub(super) mod messages;
+pub(super) mod mine;
+pub(super) mod plans;
+pub(super) mod tools;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use codelab_engine::{Budget, Session};
+use codelab_protocol::{
+    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ErrorCode, ProjectId, RenameChat, SessionId,
+    UsageTotal,
+};
+use codelab_runtime::{RuntimeError, Space, SpaceKey};
+use codelab_store::{ChatSessionRow, SessionRow, StoreError, UsageSum, UserStore};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+
+use super::paging::{Page, PageQuery};
+use super::projects::{self, default_project};
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::{JsonBody, Params};
+use crate::error::{ApiError, ApiResult};
+use crate::fields;
+use crate::users::User;
+
+/// Messages that come with a session's details.
+const DETAIL_MESSAGES: u64 = 20;
+const MICROS: f64 = 1_000_000.0;
+
+/// The session a path names, which is the caller's. Anything else names none.
+pub(super) struct MyChat {
+    pub user: User,
+    pub mine: UserStore,
+    pub row: SessionRow,
+    pub project: ProjectId,
+}
+
+impl FromRequestParts<App> for MyChat {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let user = User::from_request_parts(parts, app).await?;
+        let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
+        let (_, text) = path.iter().find(|(name, _)| *name == "session_id").ok_or_else(not_found)?;
+        let id = SessionId::parse(text).map_err(|_| not_found())?;
+        let mine = app.runtime.store().of(user.id());
+        let row = mine.session(&id).await?.ok_or_else(not_found)?;
+        let project = row.project_id.ok_or_else(not_found)?;
+        Ok(Self { user, mine, row, project })
+    }
+}
+
+impl MyChat {
+    pub fn id(&self) -> &SessionId {
+        &self.row.session_id
+    }
+
+    pub fn key(&self) -> SpaceKey {
+        SpaceKey { user: self.user.id(), project: self.project }
+    }
+
+    pub fn space(&self, app: &App) -> Arc<Space> {
+        app.runtime.space(self.key())
+    }
+}
+
+/// A part of a path, by its name.
+pub(super) async fn path_part(parts: &mut Parts, app: &App, name: &str) -> Option<String> {
+    let path = RawPathParams::from_request_parts(parts, app).await.ok()?;
+    path.iter().find(|(part, _)| *part == name).map(|(_, text)| text.to_owned())
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Of {
+    /// Sessions of this project only.
+    #[param(minimum = 1)]
+    project_id: Option<i64>,
+}
+
+impl Of {
+    /// A number that is no project's names one that does not exist.
+    pub async fn project(&self, mine: &UserStore) -> ApiResult<Option<ProjectId>> {
+        let Some(number) = self.project_id else { return Ok(None) };
+        let id = ProjectId::new(number).ok_or_else(projects::not_found)?;
+        mine.project(id).await?.ok_or_else(projects::not_found)?;
+        Ok(Some(id))
+    }
+}
+
+/// The sessions of the user
+#[utoipa::path(
+    get,
+    path = "/my/chat/sessions",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(PageQuery, Of),
+    responses(
+        (status = 200, description = "A page of sessions, newest activity first", body = ChatSessionList),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    user: User,
+    page: Page,
+    Params(of): Params<Of>,
+) -> ApiResult<Json<ChatSessionList>> {
+    let mine = app.runtime.store().of(user.id());
+    let project = of.project(&mine).await?;
+    let (rows, total) = mine.sessions(project, page.limit, page.offset).await?;
+    let sessions = rows.into_iter().map(listed).collect();
+    Ok(Json(ChatSessionList { sessions, total, limit: page.limit, offset: page.offset }))
+}
+
+/// Make a session in a project
+#[utoipa::path(
+    post,
+    path = "/my/chat/sessions",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    request_body = CreateChat,
+    responses(
+        (status = 201, description = "Created", body = ChatSession),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    user: User,
+    JsonBody(body): JsonBody<CreateChat>,
+) -> ApiResult<(StatusCode, Json<ChatSession>)> {
+    let mine = app.runtime.store().of(user.id());
+    let title = body.title.map(fields::title).transpose()?;
+    let budget = Budget {
+        usd: body.budget_usd.map(fields::budget_usd).transpose()?,
+        tokens: body.budget_tokens.map(fields::budget_tokens).transpose()?,
+    };
+    let project = match body.project_id {
+        Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
+        None => default_project(&app, &mine).await?,
+    };
+    let space = SpaceKey { user: user.id(), project: project.id() };
+    let id = app.runtime.create_chat(space, title, budget).await.map_err(|error| match error {
+        // Deleted since it was found.
+        RuntimeError::NotStored(StoreError::NotFound) => projects::not_found(),
+        error => error.into(),
+    })?;
+    let row = mine.session(&id).await?.ok_or_else(not_found)?;
+    Ok((StatusCode::CREATED, Json(shown(&row, project.id()))))
+}
+
+/// One session with its newest messages
+#[utoipa::path(
+    get,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The session", body = ChatDetail),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<ChatDetail>> {
+    app.runtime.touch_chat(&chat.row).await?;
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(not_found)?;
+    let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
+    let usage = chat.mine.session_usage(row.key).await?;
+    let session: Session = serde_json::from_str(&row.state)
+        .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+    Ok(Json(ChatDetail {
+        session: shown(&row, chat.project),
+        messages: messages.into_iter().map(|stored| stored.message).collect(),
+        status: session.suspended(),
+        busy: session.turn().is_some(),
+        queued: session.queued() as u64,
+        budget_usd: session.budget().usd,
+        budget_tokens: session.budget().tokens,
+        usage: total(usage),
+    }))
+}
+
+/// Give a session another title
+#[utoipa::path(
+    patch,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = RenameChat,
+    responses(
+        (status = 200, description = "As it is now", body = ChatSession),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -> ApiResult<Json<ChatSession>> {
+    let title = fields::title(body.title)?;
+    chat.mine.rename_session(chat.id(), &title).await.map_err(gone)?;
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(not_found)?;
+    Ok(Json(shown(&row, chat.project)))
+}
+
+/// Delete a session with everything that was said in it
+#[utoipa::path(
+    delete,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<StatusCode> {
+    app.runtime.delete_chat(chat.key(), chat.id()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) fn not_found() -> ApiError {
+    ApiError::new(ErrorCode::SessionNotFound, "Session not found")
+}
+
+fn gone(error: StoreError) -> ApiError {
+    if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
+}
+
+fn shown(row: &SessionRow, project_id: ProjectId) -> ChatSession {
+    ChatSession {
+        session_id: row.session_id.clone(),
+        project_id,
+        title: row.title.clone(),
+        created_at: row.created_at,
+        last_activity: row.last_activity,
+        message_count: row.message_count,
+    }
+}
+
+fn listed(row: ChatSessionRow) -> ChatSession {
+    ChatSession {
+        session_id: row.session_id,
+        project_id: row.project_id,
+        title: row.title,
+        created_at: row.created_at,
+        last_activity: row.last_activity,
+        message_count: row.message_count,
+    }
+}
+
+pub(super) fn total(sum: UsageSum) -> UsageTotal {
+    UsageTotal {
+        calls: sum.calls,
+        prompt_tokens: sum.prompt_tokens,
+        completion_tokens: sum.completion_tokens,
+        total_tokens: sum.total_tokens,
+        cost_usd: sum.cost_micro_usd as f64 / MICROS,
+        cost_known: sum.cost_known,
+    }
+}

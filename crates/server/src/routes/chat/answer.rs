@@ -1,0 +1,210 @@
+//! A message's events as one JSON answer.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use codelab_protocol::{
+    AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
+    MessageId, Role, TaskCompleted, TurnStatus,
+};
+use codelab_runtime::{Item, Reader};
+use serde_json::{Map, Value};
+
+use crate::error::{ApiError, ApiResult, retry_after};
+
+/// How long a request waits for an earlier message to end.
+const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a direct call showed so far.
+#[derive(Default)]
+struct Seen {
+    user_message: Option<MessageId>,
+    answer: Option<MessageId>,
+    agent: Option<AgentName>,
+    completed: Option<TaskCompleted>,
+    error: Option<ErrorData>,
+    pending: Option<Map<String, Value>>,
+}
+
+/// The message is durable: says so without waiting for what becomes of it.
+pub(super) async fn accepted(mut reader: Reader) -> ApiResult<(StatusCode, Json<MessageAccepted>)> {
+    let first = next_event(&mut reader).await?.map(|event| event.body);
+    let mode = ChatMode::Orchestrated;
+    let answer = match first {
+        Some(ChatEventBody::MessageQueued(queued)) => MessageAccepted {
+            message_id: Some(queued.message_id),
+            mode,
+            status: AcceptedStatus::Queued,
+            workflow_id: queued.workflow_id,
+            position: Some(queued.position),
+        },
+        Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => MessageAccepted {
+            message_id: Some(created.message.message_id),
+            mode,
+            status: AcceptedStatus::Accepted,
+            workflow_id: created.workflow_id,
+            position: None,
+        },
+        _ => MessageAccepted {
+            message_id: None,
+            mode,
+            status: AcceptedStatus::Answered,
+            workflow_id: None,
+            position: None,
+        },
+    };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}
+
+/// Waits until the direct call ends or waits for somebody.
+pub(super) async fn direct(mut reader: Reader) -> ApiResult<Response> {
+    let mut seen = Seen::default();
+    let first = next_event(&mut reader).await?;
+    if let Some(ChatEvent { body: ChatEventBody::MessageQueued(queued), .. }) = &first {
+        let Ok(begun) = tokio::time::timeout(QUEUED_PATIENCE, next_event(&mut reader)).await else {
+            return Ok((
+                StatusCode::ACCEPTED,
+                Json(MessageAccepted {
+                    message_id: Some(queued.message_id.clone()),
+                    mode: ChatMode::Direct,
+                    status: AcceptedStatus::Queued,
+                    workflow_id: None,
+                    position: Some(queued.position),
+                }),
+            )
+                .into_response());
+        };
+        begun?.into_iter().for_each(|event| seen.note(event));
+    } else {
+        first.into_iter().for_each(|event| seen.note(event));
+    }
+    loop {
+        match reader.next().await? {
+            Some(Item::Event(stored)) => seen.note(parse(&stored.body)?),
+            Some(Item::Settled(status)) => return seen.answer(status),
+            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            // The server stops; the turn goes on when it is back.
+            None => {
+                return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
+            }
+        }
+    }
+}
+
+/// The next stored event of the turn.
+async fn next_event(reader: &mut Reader) -> ApiResult<Option<ChatEvent>> {
+    loop {
+        match reader.next().await? {
+            Some(Item::Event(stored)) => return parse(&stored.body).map(Some),
+            Some(Item::Settled(_)) | None => return Ok(None),
+            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+        }
+    }
+}
+
+fn parse(body: &str) -> ApiResult<ChatEvent> {
+    serde_json::from_str(body).map_err(|error| {
+        tracing::error!(%error, "a stored event cannot be read");
+        ApiError::new(ErrorCode::DbReadError, "An event could not be read")
+    })
+}
+
+impl Seen {
+    fn note(&mut self, event: ChatEvent) {
+        let data = serde_json::to_value(&event.body).ok().and_then(|mut body| match body.get_mut("data") {
+            Some(Value::Object(data)) => Some(std::mem::take(data)),
+            _ => None,
+        });
+        match event.body {
+            ChatEventBody::MessageCreated(created) if created.message.role == Role::User => {
+                self.user_message = Some(created.message.message_id);
+            }
+            ChatEventBody::MessageCreated(created) => self.answer = Some(created.message.message_id),
+            ChatEventBody::DirectAgentCall(call) => self.agent = Some(call.agent),
+            ChatEventBody::AgentSwitched(switch) => self.agent = Some(switch.to_agent),
+            ChatEventBody::TaskCompleted(completed) => self.completed = Some(completed),
+            ChatEventBody::Error(error) => self.error = Some(error.error),
+            ChatEventBody::ToolCall(call) => {
+                let call_id = call.call.tool_call.call_id.as_str().into();
+                self.pending = data.map(|mut data| {
+                    data.insert("call_id".to_owned(), call_id);
+                    data
+                });
+            }
+            ChatEventBody::ApprovalRequest(_) | ChatEventBody::Question(_) => self.pending = data,
+            _ => {}
+        }
+    }
+
+    fn answer(self, status: TurnStatus) -> ApiResult<Response> {
+        let message_id = self.answer.clone().or(self.user_message.clone());
+        let (Some(message_id), Some(agent)) = (message_id, self.agent.clone()) else {
+            return Err(ApiError::new(ErrorCode::DbReadError, "The turn's events could not be read"));
+        };
+        let mut answer = DirectAnswer {
+            message_id,
+            mode: ChatMode::Direct,
+            agent,
+            status,
+            success: status == TurnStatus::Completed,
+            response: None,
+            context: Vec::new(),
+            usage: None,
+            pending: None,
+            error: None,
+            error_type: None,
+            error_code: None,
+            detail: None,
+        };
+        let mut wait = None;
+        let code = match status {
+            TurnStatus::Completed => {
+                if let Some(completed) = self.completed {
+                    answer.message_id = completed.message_id;
+                    answer.agent = completed.agent;
+                    answer.response = Some(completed.response);
+                    answer.context = completed.context;
+                    answer.usage = completed.usage;
+                }
+                StatusCode::OK
+            }
+            TurnStatus::Failed | TurnStatus::Cancelled => {
+                let error = self.error.unwrap_or_else(|| ErrorData {
+                    message: "The turn ended without an answer".to_owned(),
+                    error_code: ErrorCode::LlmError,
+                    details: Map::new(),
+                });
+                let (code, kind) = failure(error.error_code);
+                answer.error_type = Some(kind.to_owned());
+                answer.error_code = Some(error.error_code);
+                answer.detail = Some(error.message.clone());
+                answer.error = Some(error.message);
+                wait = retry_after(&error.details);
+                code
+            }
+            TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer => {
+                if let Some(user_message) = self.user_message {
+                    answer.message_id = user_message;
+                }
+                answer.pending = self.pending;
+                StatusCode::OK
+            }
+        };
+        let mut response = (code, Json(answer)).into_response();
+        if let Some(seconds) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        Ok(response)
+    }
+}
+
+fn failure(code: ErrorCode) -> (StatusCode, &'static str) {
+    match code {
+        ErrorCode::TaskTimeout | ErrorCode::LlmTimeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        ErrorCode::AgentUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        ErrorCode::Cancelled => (StatusCode::CONFLICT, "cancelled"),
+        _ => (StatusCode::BAD_GATEWAY, "execution"),
+    }
+}

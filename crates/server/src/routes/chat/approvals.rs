@@ -1,0 +1,134 @@
+//! What waits for a person in a session: approvals and questions, and the audit of what was decided.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use codelab_protocol::{
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision, OpenApproval,
+};
+use codelab_store::Realm;
+
+use super::super::paging::{Page, PageQuery};
+use super::super::session_parts::audit_of;
+use super::super::{Invalid, Refused, decisions};
+use super::{MyChat, path_part};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::error::{ApiError, ApiResult};
+
+/// The call a path names. A text that cannot be a call's id names none.
+pub(in super::super) struct CallPath(pub CallId);
+
+impl FromRequestParts<App> for CallPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let unknown = || ApiError::new(ErrorCode::ToolCallNotFound, "Tool call not found");
+        let text = path_part(parts, app, "call_id").await.ok_or_else(unknown)?;
+        CallId::parse(&text).map(Self).map_err(|_| unknown())
+    }
+}
+
+/// What waits for a decision in a session
+#[utoipa::path(
+    get,
+    path = "/my/chat/{session_id}/approvals",
+    tag = "approvals",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session"), PageQuery),
+    responses(
+        (status = 200, description = "Open approvals in the order they were asked", body = ApprovalList),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(in super::super) async fn list(State(app): State<App>, chat: MyChat, page: Page) -> ApiResult<Json<ApprovalList>> {
+    app.runtime.touch_chat(&chat.row).await?;
+    let open = app.runtime.store().approvals(chat.row.key, true).await?;
+    let total = open.len() as u64;
+    let here = |approval| OpenApproval { session_id: chat.id().clone(), project_id: chat.project, approval };
+    let page_of = open.into_iter().skip(page.offset as usize).take(page.limit as usize);
+    let approvals = page_of.map(|row| here(row.info)).collect();
+    Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
+}
+
+/// Decide about a tool call, a plan or a budget
+#[utoipa::path(
+    post,
+    path = "/my/chat/{session_id}/approvals/{call_id}/decision",
+    tag = "approvals",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The approval")),
+    request_body = HitlDecision,
+    responses(
+        (status = 200, description = "Decided; the turn goes on", body = ChatAck),
+        (status = 404, description = "Unknown session or approval", body = ErrorBody),
+        (status = 409, description = "Decided, expired or cancelled already, or another digest", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(in super::super) async fn decide(
+    State(app): State<App>,
+    chat: MyChat,
+    CallPath(call_id): CallPath,
+    JsonBody(body): JsonBody<HitlDecision>,
+) -> ApiResult<Json<ChatAck>> {
+    let digest = body.digest.as_deref().map(Digest::from_wire);
+    let decision = decisions::decision(body)?;
+    let decided_by = chat.user.id().to_string();
+    app.runtime.chat_decide(chat.id(), call_id, decision, digest, decided_by).await?;
+    ack(&chat).await
+}
+
+/// Answer a question
+#[utoipa::path(
+    post,
+    path = "/my/chat/{session_id}/questions/{call_id}/answer",
+    tag = "approvals",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The question")),
+    request_body = AnswerQuestion,
+    responses(
+        (status = 200, description = "Answered; the turn goes on", body = ChatAck),
+        (status = 404, description = "Unknown session or question", body = ErrorBody),
+        (status = 409, description = "Answered or cancelled already", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(in super::super) async fn answer(
+    State(app): State<App>,
+    chat: MyChat,
+    CallPath(call_id): CallPath,
+    JsonBody(body): JsonBody<AnswerQuestion>,
+) -> ApiResult<Json<ChatAck>> {
+    let text = body.answer.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("answer"))?;
+    app.runtime.chat_answer(chat.id(), call_id, text).await?;
+    ack(&chat).await
+}
+
+/// The decisions of a session, each row chained to the one before
+#[utoipa::path(
+    get,
+    path = "/my/chat/{session_id}/audit",
+    tag = "approvals",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "All rows, oldest first, and whether their chain is whole", body = AuditList),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(in super::super) async fn audit(State(app): State<App>, chat: MyChat) -> ApiResult<Json<AuditList>> {
+    audit_of(&app, Realm::Project, chat.row.key, chat.id().clone()).await.map(Json)
+}
+
+async fn ack(chat: &MyChat) -> ApiResult<Json<ChatAck>> {
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(super::not_found)?;
+    let status =
+        serde_json::from_str::<codelab_engine::Session>(&row.state).ok().and_then(|session| session.suspended());
+    Ok(Json(ChatAck { session_id: chat.id().clone(), status }))
+}

@@ -1,0 +1,137 @@
+//! `/my/projects/{project_id}/agents/{agent_id}/context`: what an agent remembers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use codelab_memory::{Filter, Hit, MemoryError, Query};
+use codelab_protocol::{AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext};
+use codelab_runtime::now;
+use codelab_store::{NewInteraction, StoreError};
+
+use super::agent_service::MyAgent;
+use super::project_agents::not_found;
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::error::{ApiError, ApiResult};
+use crate::fields;
+
+const DEFAULT_TOP_K: u32 = 5;
+const MAX_TOP_K: u32 = 100;
+const NOTE: &str = "note";
+
+/// Find what the agent remembers about something
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents/{agent_id}/context/search",
+    tag = "memory",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    request_body = SearchContext,
+    responses(
+        (status = 200, description = "The best interactions, best first", body = ContextResults),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn search(
+    State(app): State<App>,
+    agent: MyAgent,
+    JsonBody(body): JsonBody<SearchContext>,
+) -> ApiResult<Json<ContextResults>> {
+    let text = fields::context_query(body.query)?;
+    let top_k = body.top_k.unwrap_or(DEFAULT_TOP_K);
+    if !(1..=MAX_TOP_K).contains(&top_k) {
+        return Err(fields::wrong("top_k", "must be 1 to 100"));
+    }
+    let filter = body.filter.unwrap_or_default();
+    let filter = Filter { kind: filter.kind, success: filter.success, since: filter.since, until: filter.until };
+    let query = Query { text, top_k: top_k as usize, filter };
+    let results = match app.runtime.search_context(&agent.project, &agent.row.agent.name, &query).await {
+        Ok(hits) => hits.into_iter().map(shown).collect(),
+        // Nothing was remembered yet.
+        Err(MemoryError::NotFound { .. }) => Vec::new(),
+        Err(MemoryError::Invalid { reason, .. }) => return Err(ApiError::invalid(reason)),
+        Err(error) => {
+            tracing::warn!(%error, "an agent's memory cannot be searched");
+            return Err(ApiError::new(ErrorCode::AgentUnavailable, "The agent's memory cannot be searched now"));
+        }
+    };
+    Ok(Json(ContextResults { results }))
+}
+
+/// Let the agent remember something
+#[utoipa::path(
+    post,
+    path = "/my/projects/{project_id}/agents/{agent_id}/context",
+    tag = "memory",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    request_body = AddContext,
+    responses(
+        (status = 201, description = "Stored; found as soon as it is indexed", body = ContextAdded),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn add(
+    State(app): State<App>,
+    agent: MyAgent,
+    JsonBody(body): JsonBody<AddContext>,
+) -> ApiResult<(StatusCode, Json<ContextAdded>)> {
+    let new = NewInteraction {
+        agent: agent.row.agent.name.clone(),
+        task: body.task_id,
+        kind: fields::context_kind(body.kind.unwrap_or_else(|| NOTE.to_owned()))?,
+        success: body.success,
+        text: fields::context_text(body.text)?,
+        metadata: fields::metadata(body.metadata.unwrap_or_default())?,
+        at: now(),
+    };
+    let id = app.runtime.add_context(&agent.project, new).await.map_err(|error| match error {
+        StoreError::NotFound => not_found(),
+        error => ApiError::not_stored(error),
+    })?;
+    Ok((StatusCode::CREATED, Json(ContextAdded { id: id.0.to_string() })))
+}
+
+/// Let the agent forget everything
+#[utoipa::path(
+    delete,
+    path = "/my/projects/{project_id}/agents/{agent_id}/context",
+    tag = "memory",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+    ),
+    responses(
+        (status = 204, description = "Nothing is remembered any more"),
+        (status = 404, description = "Unknown project or agent", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
+    app.runtime.clear_context(&agent.project, &agent.row.agent.name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn shown(hit: Hit) -> ContextHit {
+    ContextHit {
+        id: hit.id.0.to_string(),
+        text: hit.text,
+        score: hit.score,
+        kind: hit.kind,
+        success: hit.success,
+        task_id: hit.task_id,
+        timestamp: hit.timestamp,
+    }
+}

@@ -1,0 +1,167 @@
+//! What is kept of a conversation, and what an agent is told of it.
+
+use codelab_testkit::{Asked, Reply};
+use serde_json::{Value, json};
+
+use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+
+#[tokio::test]
+async fn saving_the_user_message() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(is_planning, Reply::hang());
+    chat.send(json!({ "content": "Привіт 👋\u{0}" })).await.expect(202);
+    let said = chat.messages("").await;
+    assert_eq!((said.len(), &said[0]["role"]), (1, &json!("user")));
+    assert_eq!(said[0]["content"], "Привіт 👋\u{0}");
+    assert!(said[0]["timestamp"].is_string() && said[0]["message_id"].is_string());
+    assert!(said[0].get("agent_id").is_none());
+    chat.cancel().await.expect(200);
+}
+
+#[tokio::test]
+async fn saving_the_agent_response() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::text_with_usage("It is 42.", 100, 5));
+    chat.call("analyzer", "How much?").await.expect(200);
+    let answer = chat.messages("").await.pop().unwrap();
+    assert_eq!((&answer["role"], &answer["content"]), (&json!("assistant"), &json!("It is 42.")));
+    assert_eq!((&answer["agent_id"], &answer["name"]), (&json!("agent_analyzer"), &json!("agent_analyzer")));
+    assert!(answer["timestamp"].is_string());
+    assert_eq!((&answer["usage"]["prompt_tokens"], &answer["usage"]["completion_tokens"]), (&json!(100), &json!(5)));
+    assert!(answer.get("error").is_none());
+}
+
+#[tokio::test]
+async fn getting_the_message_history() {
+    let mut server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        server.model.reply(Reply::text(format!("answer {number}")));
+        chat.call("coder", &format!("question {number}")).await.expect(200);
+    }
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
+    chat.stream_plan("question 3").await.all().await;
+    let texts = |messages: Vec<Value>| -> Vec<String> {
+        messages.iter().map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected =
+        ["question 0", "answer 0", "question 1", "answer 1", "question 2", "answer 2", "question 3", "Done."];
+    let before = chat.messages("").await;
+    assert_eq!(texts(before.clone()), expected);
+    server.restart().await;
+    assert_eq!(chat.seen_by(&Person::new(&server, 1)).messages("").await, before);
+}
+
+#[tokio::test]
+async fn history_pagination() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..5 {
+        chat.call("coder", &format!("question {number}")).await.expect(200);
+    }
+    let whole = chat.get(&chat.path("messages/")).await.expect(200);
+    assert_eq!((&whole["total"], &whole["limit"], &whole["offset"]), (&json!(10), &json!(100), &json!(0)));
+    let mut pages = Vec::new();
+    for offset in (0..12).step_by(3) {
+        let page = chat.get(&chat.path(&format!("messages/?limit=3&offset={offset}"))).await.expect(200);
+        assert_eq!((&page["total"], &page["limit"], &page["offset"]), (&json!(10), &json!(3), &json!(offset)));
+        pages.extend(page["messages"].as_array().unwrap().clone());
+    }
+    assert_eq!(json!(pages), whole["messages"], "pages put together are the whole");
+    assert_eq!(chat.messages("?offset=10").await, Vec::<Value>::new());
+    for query in ["?limit=0", "?limit=1001", "?limit=-1", "?offset=-1", "?offset=x"] {
+        chat.get(&chat.path(&format!("messages/{query}"))).await.refused(422, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn filtering_by_role() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        chat.call("coder", &format!("question {number}")).await.expect(200);
+    }
+    for (role, count) in [("assistant", 3), ("user", 3), ("tool", 0), ("system", 0)] {
+        let list = chat.get(&chat.path(&format!("messages/?role={role}"))).await.expect(200);
+        let messages = list["messages"].as_array().unwrap();
+        assert_eq!((messages.len(), &list["total"]), (count, &json!(count)), "{role}");
+        assert!(messages.iter().all(|message| message["role"] == role));
+    }
+    let page = chat.get(&chat.path("messages/?role=user&limit=1&offset=2")).await.expect(200);
+    assert_eq!((&page["messages"][0]["content"], &page["total"]), (&json!("question 2"), &json!(3)));
+    for role in ["robot", "", "User"] {
+        chat.get(&chat.path(&format!("messages/?role={role}"))).await.refused(422, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn passing_the_message_history() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::text("Your name is Ada."));
+    chat.call("coder", "I am Ada").await.expect(200);
+    chat.call("writer", "Who am I?").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    assert_eq!(asked.roles(), ["system", "user", "assistant", "user"]);
+    assert_eq!((asked.message(1), asked.message(2)), (&json!("I am Ada"), &json!("Your name is Ada.")));
+    // A task's agent is told as well.
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
+    chat.stream_plan("And now?").await.all().await;
+    let asked = server.model.requests().pop().unwrap();
+    assert_eq!(
+        (asked.message(1), asked.message(-2), asked.message(-1)),
+        (&json!("I am Ada"), &json!("And now?"), &json!("Do a."))
+    );
+    // Another session of the same project knows nothing of it.
+    chat.chat().await.call("coder", "Hello").await.expect(200);
+    assert_eq!(server.model.requests().pop().unwrap().roles(), ["system", "user"]);
+}
+
+#[tokio::test]
+async fn limiting_the_context_size() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..8 {
+        chat.call("coder", &format!("question {number}")).await.expect(200);
+    }
+    chat.call("coder", "the last").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    assert_eq!(asked.roles().len(), 1 + 10 + 1, "the ten before it");
+    assert_eq!((asked.message(1), asked.message(-1)), (&json!("question 3"), &json!("the last")));
+
+    let long = chat.chat().await;
+    for number in 0..4 {
+        // 1,500 tokens by the estimate of four characters.
+        long.call("coder", &format!("{number}{}", "x".repeat(5999))).await.expect(200);
+    }
+    long.call("coder", "the last").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    assert_eq!(asked.roles(), ["system", "assistant", "user", "assistant", "user", "assistant", "user"]);
+    assert!(asked.message(2).as_str().unwrap().starts_with('2'), "4,000 tokens and no more");
+    // What is said now is always sent.
+    let huge = "y".repeat(100_000);
+    long.call("coder", &huge).await.expect(200);
+    assert_eq!(server.model.requests().pop().unwrap().message(-1), &json!(huge));
+}
+
+#[tokio::test]
+async fn the_context_has_settings() {
+    let server = server_with(&[("CODELAB_CONTEXT__MESSAGES", "2")]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        chat.call("coder", &format!("question {number}")).await.expect(200);
+    }
+    let asked = server.model.requests().pop().unwrap();
+    assert_eq!((asked.roles().len(), asked.message(1)), (4, &json!("question 1")));
+}
+
+#[tokio::test]
+async fn what_a_token_says_of_its_user_reaches_the_agent() {
+    let server = server().await;
+    let chat = Person::new(&server, 77).chat().await;
+    chat.call("coder", "hi").await.expect(200);
+    let prompt = server.model.requests().pop().unwrap().system_prompt().to_owned();
+    assert!(prompt.contains("User: 77"), "{prompt}");
+}

@@ -1,0 +1,181 @@
+//! What agents remember: found again, used in later turns, forgotten with what it belongs to; and what happens when the
+//! memory engine cannot be used.
+
+use std::path::Path;
+use std::time::Duration;
+
+use codelab_testkit::{Reply, TestServer};
+use serde_json::{Value, json};
+
+use crate::kit::{Chat, Person, server};
+
+/// How long an index may take that runs beside a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks until the answer fits.
+async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asked = async {
+        loop {
+            if let Some(found) = ask().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+struct Agent {
+    person: Person,
+    path: String,
+}
+
+impl Agent {
+    async fn of(person: &Person, project: i64, name: &str) -> Self {
+        let list = person.get(&format!("/my/projects/{project}/agents/")).await.expect(200);
+        let agents = list["agents"].as_array().unwrap();
+        let id = agents.iter().find(|agent| agent["name"] == name).unwrap()["agent_id"].as_str().unwrap();
+        Self { person: person.clone(), path: format!("/my/projects/{project}/agents/{id}") }
+    }
+
+    async fn search(&self, body: Value) -> Vec<Value> {
+        let found = self.person.post(&format!("{}/context/search/", self.path), body).await.expect(200);
+        found["results"].as_array().unwrap().clone()
+    }
+
+    async fn finds(&self, query: &str, text: &str) -> Value {
+        until(&format!("{text} is found"), async || {
+            let results = self.search(json!({ "query": query })).await;
+            results.into_iter().find(|hit| hit["text"].as_str().unwrap().contains(text))
+        })
+        .await
+    }
+
+    async fn add(&self, body: Value) -> Value {
+        self.person.post(&format!("{}/context/", self.path), body).await.expect(201)
+    }
+}
+
+fn asked(server: &TestServer) -> String {
+    server.model.requests().last().unwrap().body.to_string()
+}
+
+async fn call(chat: &Chat, text: &str) -> Value {
+    chat.call("coder", text).await.expect(200)
+}
+
+#[tokio::test]
+async fn an_earlier_answer_is_used_in_a_later_turn_and_invisible_to_another_project() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let chat = me.chat().await;
+    server.model.reply(Reply::text("The deploy keys are kept in vault-seven."));
+    call(&chat, "Where do we keep the deploy keys?").await;
+    let coder = Agent::of(&me, chat.project, "agent_coder").await;
+    let hit = coder.finds("deploying with a key", "vault-seven").await;
+    assert_eq!((&hit["type"], &hit["success"]), (&json!("interaction"), &json!(true)));
+    let later = me.chat().await;
+    let answer = call(&later, "Which vault holds the key for deployment?").await;
+    assert!(answer["context"][0].as_str().unwrap().contains("vault-seven"), "{answer:#}");
+    assert!(asked(&server).contains("vault-seven"), "the agent was not reminded");
+    let writer = me.chat().await;
+    writer.call("writer", "Which vault holds the key for deployment?").await.expect(200);
+    assert!(!asked(&server).contains("vault-seven"), "another agent was told");
+    let elsewhere = me.project(json!({ "name": "Elsewhere" })).await;
+    let there = me.chat_with(json!({ "project_id": elsewhere })).await;
+    let answer = call(&there, "Which vault holds the key for deployment?").await;
+    assert_eq!(answer["context"], json!([]));
+    assert!(!asked(&server).contains("vault-seven"), "another project was told");
+}
+
+#[tokio::test]
+async fn memory_is_written_searched_with_filters_and_cleared() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let project = me.project(json!({ "name": "P" })).await;
+    let coder = Agent::of(&me, project, "agent_coder").await;
+    coder.add(json!({ "text": "The parser broke on empty files", "type": "bug", "success": false })).await;
+    coder.add(json!({ "text": "Парсер исправлен для пустых файлов", "type": "fix", "success": true })).await;
+    coder.finds("parsers break", "broke on empty").await;
+    coder.finds("исправления парсера", "исправлен").await;
+    let only = |filter: Value| json!({ "query": "parser парсер", "top_k": 10, "filter": filter });
+    assert_eq!(coder.search(only(json!({ "type": "bug" }))).await.len(), 1);
+    assert_eq!(coder.search(only(json!({ "success": true }))).await[0]["type"], "fix");
+    assert_eq!(coder.search(only(json!({ "since": "2999-01-01T00:00:00Z" }))).await, Vec::<Value>::new());
+    for (path, body) in [
+        ("context/search/", json!({ "query": " " })),
+        ("context/search/", json!({ "query": "x", "top_k": 0 })),
+        ("context/", json!({ "text": "" })),
+        ("context/", json!({ "text": "x".repeat(70_000) })),
+    ] {
+        let answer = me.post(&format!("{}/{path}", coder.path), body).await;
+        assert_eq!(answer.status, 422, "{:#}", answer.body);
+    }
+    me.ask("DELETE", &format!("{}/context/", coder.path), None).await.expect(204);
+    assert_eq!(coder.search(only(json!({}))).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn memory_goes_with_its_session_its_agent_and_its_project() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let project = me.project(json!({ "name": "P" })).await;
+    let chat = me.chat_with(json!({ "project_id": project })).await;
+    call(&chat, "Remember the heron").await;
+    let coder = Agent::of(&me, project, "agent_coder").await;
+    coder.finds("heron", "heron").await;
+    me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None).await.expect(204);
+    assert_eq!(coder.search(json!({ "query": "heron" })).await, Vec::<Value>::new(), "the session is gone");
+    let folders = || collections(&server.data_dir().join("memory"), project);
+    assert_eq!(folders(), 4, "one collection for each agent of the starter pack");
+    coder.add(json!({ "text": "the lapwing" })).await;
+    coder.finds("lapwing", "lapwing").await;
+    me.ask("DELETE", &coder.path, None).await.expect(204);
+    assert_eq!(folders(), 3);
+    let again = json!({ "name": "agent_coder" });
+    me.post(&format!("/my/projects/{project}/agents/"), again).await.expect(201);
+    assert_eq!(folders(), 4);
+    let coder = Agent::of(&me, project, "agent_coder").await;
+    assert_eq!(coder.search(json!({ "query": "lapwing" })).await, Vec::<Value>::new(), "a new agent remembers nothing");
+    me.ask("DELETE", &format!("/my/projects/{project}"), None).await.expect(204);
+    assert_eq!(folders(), 0);
+}
+
+/// The collections of a project, as the engine inside the process keeps them.
+fn collections(root: &Path, project: i64) -> usize {
+    let Ok(entries) = std::fs::read_dir(root) else { return 0 };
+    let of_project = format!("_project{project}_");
+    entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(&of_project)).count()
+}
+
+#[tokio::test]
+async fn a_memory_engine_that_cannot_be_used_degrades_health_and_nothing_else() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let chat = me.chat().await;
+    call(&chat, "Remember the curlew").await;
+    let coder = Agent::of(&me, chat.project, "agent_coder").await;
+    coder.finds("curlew", "curlew").await;
+    let (memory, aside) = (server.data_dir().join("memory"), server.data_dir().join("aside"));
+    std::fs::rename(&memory, &aside).unwrap();
+    std::fs::write(&memory, "not a folder").unwrap();
+    // A project of its own needs collections that cannot be made now.
+    let project = me.project(json!({ "name": "During the outage" })).await;
+    let there = me.chat_with(json!({ "project_id": project })).await;
+    call(&there, "Remember the dunlin").await;
+    call(&chat, "And the ruff").await;
+    let health = async |status: &str| {
+        until(&format!("health is {status}"), async || {
+            let health = me.get("/health").await.expect(200);
+            (health["status"] == status).then_some(health)
+        })
+        .await
+    };
+    let degraded = health("degraded").await;
+    assert_eq!(degraded["checks"]["memory"]["status"], "degraded", "{degraded:#}");
+    std::fs::remove_file(&memory).unwrap();
+    std::fs::rename(&aside, &memory).unwrap();
+    health("healthy").await;
+    Agent::of(&me, project, "agent_coder").await.finds("dunlin", "dunlin").await;
+    coder.finds("ruff", "ruff").await;
+}
