@@ -1,7 +1,7 @@
 //! `appends`: how many appends per second are on the disk, by the store and by a bare loop on the same database.
 //!
 //! An append is what a step of a session commits: one event, and the session's new state. The bare loop writes the same
-//! bytes in one row and one transaction each, which is the least that anybody without group commit pays.
+//! two in one transaction each, which is the least that anybody without group commit pays.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 

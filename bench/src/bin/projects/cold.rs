@@ -1,0 +1,76 @@
+//! A server process that nobody has asked anything yet.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use codelab_client::{Access, Client, Method};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// What a new project has on the bus.
+const STARTER_AGENTS: u64 = 4;
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+pub struct Cold {
+    client: Client,
+    child: Child,
+    /// Kept open: the server may write to it.
+    _stdout: Lines<BufReader<ChildStdout>>,
+    _folder: TempDir,
+}
+
+impl Cold {
+    pub async fn start(program: &Path, dir: &Path) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir_in(dir)?;
+        let mut serve = Command::new(program);
+        serve.env_clear().args(["serve", "--addr", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = serve.spawn()?;
+        let mut stdout = BufReader::new(child.stdout.take().context("the server has no output")?).lines();
+        let url =
+            tokio::time::timeout(START_LIMIT, address(&mut stdout)).await.context("the server does not start")??;
+        // Signed by the program itself, from the folder's secret: the server is not asked.
+        let mut token = Command::new(program);
+        token.env_clear().args(["token", "--user", "1", "--data-dir"]).arg(folder.path());
+        let token = token.output().await?;
+        ensure!(token.status.success(), "no token: {}", String::from_utf8_lossy(&token.stderr));
+        let token = String::from_utf8(token.stdout)?.trim().to_owned();
+        let client = Client::new(&url, Access::Bearer(token))?;
+        Ok(Self { client, child, _stdout: stdout, _folder: folder })
+    }
+
+    /// The time of the request, which is the first.
+    pub async fn make_project(&self) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        let made = self.ask(Method::POST, "/my/projects", r#"{"name":"p"}"#, 201).await?;
+        let took = began.elapsed();
+        let space = format!("/my/projects/{}/worker-space", made["project_id"]);
+        let space = self.ask(Method::GET, &space, "", 200).await?;
+        ensure!(space["active_agents"] == STARTER_AGENTS, "the project is not ready: {space}");
+        Ok(took)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &'static str, status: u16) -> anyhow::Result<Value> {
+        let answer = self.client.raw(method, path, &[("content-type", "application/json")], body).await?;
+        let seen = serde_json::from_slice(&answer.body)?;
+        ensure!(answer.status == status, "{path} answers {}: {seen}", answer.status);
+        Ok(seen)
+    }
+
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
+}
+
+async fn address(stdout: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<String> {
+    while let Some(line) = stdout.next_line().await? {
+        if let Some((_, url)) = line.split_once(" is at ") {
+            return Ok(url.to_owned());
+        }
+    }
+    bail!("the server ended before it listened")
+}
