@@ -16,7 +16,7 @@ impl Step<'_, '_> {
         }
         let is_open = |task: &&Task| task.status != TaskStatus::Completed;
         // One that was cancelled while its results were joined has no task to run, but no answer either.
-        if !plan.status.has_ended() || plan.status == PlanStatus::Completed {
+        if !plan.status.has_ended() || plan.status == PlanStatus::Completed || plan.tasks.is_empty() {
             return Err(Refusal::new(ErrorCode::Conflict, "The plan has no tasks to run again"));
         }
         // A plan that a person refused, or never saw, does not start this way.
