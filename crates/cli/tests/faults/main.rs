@@ -12,6 +12,7 @@
 )]
 
 mod aborted;
+mod chat;
 mod commands;
 mod database;
 mod disk;
