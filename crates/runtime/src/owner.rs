@@ -95,7 +95,7 @@ pub(crate) struct Owner {
     places: Places,
     /// The turn whose time is taken.
     began: Option<(TurnId, CallMode, Instant)>,
-    /// An outcome that the database did not take yet.
+    /// An outcome that the database did not take yet; the others wait behind it, where they are.
     retry: Option<(Input, Instant)>,
 }
 
@@ -141,11 +141,11 @@ impl Owner {
                     Some(mail) => self.open(mail).await,
                     None => break,
                 },
-                outcome = self.models.finished() => {
+                outcome = self.models.finished(), if self.retry.is_none() => {
                     runtime.failpoint.pass("model_finished");
                     self.inside(outcome).await;
                 }
-                granted = self.places.granted(space.as_deref()) => self.inside(granted).await,
+                granted = self.places.granted(space.as_deref()), if self.retry.is_none() => self.inside(granted).await,
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((input, _)) = self.retry.take() {
                         self.inside(input).await;

@@ -12,7 +12,8 @@ use codelab_testkit::id;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::lab::{Lab, approval, refusal, to_coder};
+use crate::chat::{Chat, is_planning, statuses, task};
+use crate::lab::{Lab, approval, eventually, refusal, to_coder};
 use crate::process::{ran, refused};
 
 const DISK: &str = "size=6m";
@@ -66,6 +67,49 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
 }
 
 #[tokio::test]
+async fn answers_of_parallel_tasks_into_a_full_disk_are_all_kept() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let mut lab = Lab::prepare(&[]).await;
+    lab.set_data_dir(&disk.folder());
+    lab.boot().await;
+    let (first, second) = (Gate::new(), Gate::new());
+    lab.model.default_reply(Reply::text("Noted."));
+    lab.model.on(|body| asked(body, "Do a."), Reply::text("A is done.").hold(&first));
+    lab.model.on(|body| asked(body, "Do b."), Reply::text("B is done.").hold(&second));
+    let tasks = [task("a", "coder", "Do a.", &[]), task("b", "writer", "Do b.", &[])];
+    lab.model.on(is_planning, Reply::text(json!({ "tasks": tasks }).to_string()));
+    lab.say("s", "the first message").await;
+    let chat = Chat::new(&lab).await;
+    chat.post(&lab, "message/", json!({ "content": "Build both" })).await;
+    first.reached().await;
+    second.reached().await;
+
+    disk.fill();
+    fill_the_log(&lab).await;
+    let refused = refused_commits(&lab).await;
+    first.open();
+    second.open();
+    lab.model.wait_until_in_flight(0).await;
+    eventually("both answers were tried, and again", async || {
+        let now = refused_commits(&lab).await;
+        if now >= refused + 8 { Ok(()) } else { Err(now) }
+    })
+    .await;
+
+    disk.free();
+    let plan = chat.plan_that_is(&lab, &["completed"]).await;
+    assert_eq!(statuses(&plan), ["completed", "completed"]);
+    assert_eq!(
+        (&plan["tasks"][0]["result"], &plan["tasks"][1]["result"]),
+        (&json!("A is done."), &json!("B is done."))
+    );
+    for word in ["Do a.", "Do b."] {
+        let calls = lab.model.requests().iter().filter(|request| asked(&request.body, word)).count();
+        assert_eq!(calls, 1, "{word} was answered and paid once");
+    }
+}
+
+#[tokio::test]
 async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() {
     let Some(disk) = SmallDisk::mount() else { return };
     let mut lab = Lab::prepare(&[]).await;
@@ -90,14 +134,29 @@ async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() 
     undamaged(&lab).await;
 }
 
+/// How often the database refused a step so far.
+async fn refused_commits(lab: &Lab) -> u64 {
+    let answer = lab.client().raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("codelab_commit_failures_total{"));
+    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
 fn full() -> (u16, String) {
     (507, "DB_WRITE_ERROR".to_owned())
 }
 
 fn said(body: &Value, word: &str) -> bool {
-    body["messages"].as_array().is_some_and(|messages| {
-        messages.last().is_some_and(|last| last["content"].as_str().is_some_and(|text| text.contains(word)))
-    })
+    last(body).contains(word)
+}
+
+/// A task's step, and not the joining of its result.
+fn asked(body: &Value, description: &str) -> bool {
+    last(body).ends_with(description)
+}
+
+fn last(body: &Value) -> &str {
+    body["messages"].as_array().and_then(|messages| messages.last()?["content"].as_str()).unwrap_or_default()
 }
 
 /// Sends until the first message is refused, and gives those that were acknowledged before.
