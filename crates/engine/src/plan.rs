@@ -6,6 +6,7 @@ mod ending;
 mod fallback;
 mod graph;
 mod planning;
+mod results;
 mod retry;
 mod running;
 mod workflow;
@@ -18,11 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use graph::parse_plan;
 
-use crate::turn::{Phase, Thread, cut};
+use crate::turn::{Phase, Thread};
 use crate::{Approval, BudgetScope, Lane, ModelCallId, Spending};
-
-/// Bytes of a task's description that stand above its result.
-const MAX_PART_DESCRIPTION_BYTES: usize = 200;
 
 /// A plan on its way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -305,11 +303,5 @@ impl TaskState {
             depends_on: self.depends_on.clone(),
             estimated_tokens: self.estimated_tokens,
         }
-    }
-
-    /// A task and its result, for those who go on from it.
-    pub(crate) fn part(&self, result: &str) -> String {
-        let asked = cut(self.description.trim(), MAX_PART_DESCRIPTION_BYTES);
-        format!("[{} by {}] {asked}\n{result}", self.id, self.agent)
     }
 }

@@ -105,5 +105,7 @@ pub(crate) const MAX_LATE_CALLS: usize = 20;
 pub const MAX_TASKS: usize = 50;
 /// Bytes of a task's description.
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
-/// Bytes of a task's result that are kept in the plan and handed to the tasks that need it.
+/// Bytes of a task's result that are kept in the plan.
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
+/// Bytes of results that one prompt is given, of all tasks together.
+pub(crate) const MAX_HANDED_ON_BYTES: usize = 64 * 1024;

@@ -3,6 +3,7 @@
 
 mod it {
     mod kit;
+    mod results;
     mod scripts;
     mod simulation;
     mod space;

@@ -41,8 +41,8 @@ impl Step<'_, '_> {
 
     fn finish_concatenated(&mut self, message_id: MessageId) {
         let Some((_, workflow)) = self.workflow() else { return };
-        let parts: Vec<String> = workflow.completed().map(|(task, result)| task.part(result)).collect();
-        self.finish_workflow(message_id, parts.join("\n\n"));
+        let text = workflow.results().join("\n\n");
+        self.finish_workflow(message_id, text);
     }
 
     pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String) {
