@@ -13,6 +13,8 @@ pub struct World<'a> {
     pub policy: &'a Policy,
     /// The worker space of the session's project; [`crate::NoSpace`] in the runtime realm.
     pub space: &'a mut dyn Space,
+    /// The server stops: the model calls of this step are not made before it is back.
+    pub stopping: bool,
 }
 
 /// Where new ids come from: random in the server, counted in tests.

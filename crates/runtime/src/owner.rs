@@ -133,7 +133,8 @@ impl Owner {
         let runtime = Arc::clone(&self.runtime);
         loop {
             let patience = Duration::from_millis(runtime.live.idle_ms);
-            let idle = self.models.is_empty() && !self.places.is_waiting() && self.retry.is_none();
+            let nothing_ends = self.models.is_empty() && self.retry.is_none();
+            let idle = nothing_ends && !self.places.is_waiting();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
@@ -151,7 +152,8 @@ impl Owner {
                         self.inside(input).await;
                     }
                 }
-                () = runtime.stopping.cancelled(), if idle => break,
+                // What queues for a place would not begin any more.
+                () = runtime.stopping.cancelled(), if nothing_ends => break,
                 () = runtime.halted.cancelled() => break,
                 () = tokio::time::sleep(patience), if idle => {
                     if runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
@@ -292,7 +294,9 @@ impl Owner {
         let activity = !matches!(input, Input::Tick | Input::Recovered { .. });
         let before = loaded.session.clone();
         let space = loaded.space.clone();
-        let (applied, changes) = loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time);
+        // Asked once, so that the engine knows of every call that is not made.
+        let stopping = self.runtime.stopping.is_cancelled();
+        let (applied, changes) = loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time, stopping);
         let applied = match applied {
             Ok(applied) => applied,
             Err(refusal) => {
@@ -309,11 +313,17 @@ impl Owner {
             Err(error) => Err(error),
         };
         match stored {
-            Ok(prepared) => {
+            Ok(mut prepared) => {
                 if let Some(space) = &space {
                     self.places.commit(changes, space);
                 }
-                self.show(prepared).await;
+                let calls = std::mem::take(&mut prepared.calls);
+                self.show(prepared);
+                if !stopping {
+                    for call in calls {
+                        self.call_model(call).await;
+                    }
+                }
                 Ok(applied.answer)
             }
             Err(error) => {
@@ -382,7 +392,7 @@ impl Owner {
         }
     }
 
-    async fn show(&mut self, prepared: Prepared) {
+    fn show(&mut self, prepared: Prepared) {
         let Some(loaded) = &mut self.loaded else { return };
         loaded.audit_head = prepared.audit_head;
         loaded.schedule = prepared.schedule;
@@ -427,9 +437,6 @@ impl Owner {
             }
         }
         self.runtime.failpoint.pass("after_show");
-        for call in prepared.calls {
-            self.call_model(call).await;
-        }
     }
 
     async fn create(&mut self, birth: Birth) -> Result<SessionView, RuntimeError> {
@@ -491,16 +498,18 @@ impl Loaded {
         crew: Option<&Crew>,
         places: &mut Places,
         now: Timestamp,
+        stopping: bool,
     ) -> (Result<Applied, Refusal>, Changes) {
         let (limits, policy) = (&runtime.limits, &runtime.policy);
         let (Some(space), Some(crew)) = (&self.space, crew) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
-            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space };
+            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
             return (self.session.apply(input, &mut world), Changes::default());
         };
         let session_id = self.session.id().clone();
         let mut step = StepSpace { space, crew, session: &session_id, places, changes: Changes::default() };
-        let mut world = World { now, ids: &mut RandomIds, team: &crew.team, limits, policy, space: &mut step };
+        let (team, space) = (&crew.team, &mut step);
+        let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
         let applied = self.session.apply(input, &mut world);
         (applied, step.changes)
     }

@@ -93,3 +93,8 @@ pub fn statuses(plan: &Value) -> Vec<&str> {
 pub fn is_planning(body: &Value) -> bool {
     body["response_format"]["json_schema"]["name"] == "plan"
 }
+
+/// What a model request says last.
+pub fn last_message(body: &Value) -> &str {
+    body["messages"].as_array().and_then(|messages| messages.last()?["content"].as_str()).unwrap_or_default()
+}

@@ -12,7 +12,7 @@ use codelab_testkit::id;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::chat::{Chat, is_planning, statuses, task};
+use crate::chat::{Chat, is_planning, last_message, statuses, task};
 use crate::lab::{Lab, approval, eventually, refusal, to_coder};
 use crate::process::{ran, refused};
 
@@ -147,16 +147,12 @@ fn full() -> (u16, String) {
 }
 
 fn said(body: &Value, word: &str) -> bool {
-    last(body).contains(word)
+    last_message(body).contains(word)
 }
 
 /// A task's step, and not the joining of its result.
 fn asked(body: &Value, description: &str) -> bool {
-    last(body).ends_with(description)
-}
-
-fn last(body: &Value) -> &str {
-    body["messages"].as_array().and_then(|messages| messages.last()?["content"].as_str()).unwrap_or_default()
+    last_message(body).ends_with(description)
 }
 
 /// Sends until the first message is refused, and gives those that were acknowledged before.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{Role, TurnStatus};
 use codelab_testkit::Seen;
+use serde_json::json;
 
+use crate::chat::{Chat, is_planning, last_message, statuses, task};
 use crate::lab::{Lab, to_coder};
 
 /// What the server gives to model calls and to open connections when it stops, and a slow machine on top.
@@ -43,6 +45,33 @@ async fn a_stop_does_not_wait_for_ever_and_the_turn_goes_on_at_the_next_start() 
     assert_eq!(lab.said_by(Role::User, "s1").await, ["tell me"]);
     assert_eq!(lab.said_by(Role::Assistant, "s1").await, ["the whole answer"]);
     lab.log("s1").await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_fail_the_tasks_that_come_next() {
+    let mut lab = Lab::start().await;
+    let tasks = [task("first", "coder", "Do the first.", &[]), task("second", "writer", "Do the second.", &["first"])];
+    let slowly = Duration::from_millis(100);
+    lab.model.default_reply(Reply::text("Joined."));
+    lab.model.on(
+        |body| last_message(body) == "Do the first.",
+        Reply::text("one two three four five six").with_delay_per_delta(slowly),
+    );
+    lab.model.on(|body| last_message(body).starts_with("Do the second."), Reply::text("The second is done."));
+    lab.model.on(is_planning, Reply::text(json!({ "tasks": tasks }).to_string()));
+    let chat = Chat::new(&lab).await;
+    chat.post(&lab, "message/", json!({ "content": "Both, one after the other" })).await;
+    lab.model.wait_for_requests(2).await;
+
+    // The first task's answer ends within the grace; the second task is not called any more.
+    stop(&mut lab).await;
+    assert_eq!(lab.model.request_count(), 2);
+    lab.boot().await;
+    let plan = chat.plan_that_is(&lab, &["completed", "partial", "failed"]).await;
+    assert_eq!((&plan["status"], statuses(&plan)), (&json!("completed"), vec!["completed", "completed"]), "{plan}");
+    assert_eq!(chat.last_said(&lab).await, "Joined.");
+    let started = chat.log(&lab).await.iter().filter(|event| event["type"] == "task_started").count();
+    assert_eq!(started, 2, "each task began once");
 }
 
 #[tokio::test]

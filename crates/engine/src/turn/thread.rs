@@ -200,6 +200,9 @@ impl Thread {
 impl Step<'_, '_> {
     /// Gets the thread a place at its agent, then lets it think.
     pub(crate) fn work(&mut self, mut thread: Thread) {
+        if self.waits_for_restart(&thread) {
+            return self.postpone(thread);
+        }
         if self.session.kind == Kind::Runtime || thread.place.as_ref() == Some(&thread.agent) {
             return self.think(thread);
         }
@@ -233,10 +236,24 @@ impl Step<'_, '_> {
 
     /// The place that a thread waited for is there.
     pub(crate) fn place_granted(&mut self, lane: Lane, status: AgentStatus) -> Answer {
-        if let Some(thread) = self.take_queued(lane) {
-            self.placed(thread, status);
+        match self.take_queued(lane) {
+            Some(thread) if self.waits_for_restart(&thread) => self.postpone(thread),
+            Some(thread) => self.placed(thread, status),
+            None => {}
         }
         Answer::Nothing
+    }
+
+    /// A task whose call will not be made now must not stand as one that is in it: that would be failed after the restart.
+    fn waits_for_restart(&self, thread: &Thread) -> bool {
+        self.world.stopping && thread.lane != Lane::OWN
+    }
+
+    /// The thread asks for a place when the server is back.
+    fn postpone(&mut self, mut thread: Thread) {
+        self.leave(&mut thread, None);
+        thread.phase = Phase::Queued;
+        self.put(thread);
     }
 
     /// The agent stopped taking work while a thread waited for a place.

@@ -41,6 +41,7 @@ pub struct Stage {
     pub limits: Limits,
     pub policy: &'static Policy,
     pub space: TestSpace,
+    pub stopping: bool,
 }
 
 impl Stage {
@@ -52,6 +53,7 @@ impl Stage {
             limits: Limits::default(),
             policy: &POLICY,
             space: TestSpace::new(),
+            stopping: false,
         }
     }
 
@@ -68,6 +70,7 @@ impl Stage {
             limits: &self.limits,
             policy: self.policy,
             space: &mut self.space,
+            stopping: self.stopping,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool {json}` (several calls on
 //! one line are separated by ` && `), `model: text | call …`, `model fails: CODE`, `result: text`, `approve`,
 //! `approve remember`, `edit: {json}`, `reject: reason`, `cancel`, `cancel drop`, `reset`, `wait: seconds`,
-//! `crash: seconds`, `single` (first line: single-agent mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`.
+//! `crash: seconds`, `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan: a=coder b=writer<a,c`
 //! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
@@ -68,6 +68,7 @@ impl Play {
     fn line(&mut self, line: &str) {
         let (head, rest) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
         match head {
+            "stopping" => self.stage.stopping = true,
             "single" => self.stage = Stage::new(Mode::Single),
             "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
             "limits" => self.limits(rest),
@@ -80,6 +81,7 @@ impl Play {
                 self.stage.now = self.stage.now.plus_millis(seconds * 1000);
                 self.session = restored(&self.session);
                 self.stage.space.lose_places();
+                self.stage.stopping = false;
                 let epoch = self.session.epoch() + 1;
                 self.apply(Input::Recovered { down_ms: seconds * 1000, epoch });
             }

@@ -68,10 +68,6 @@ impl Drop for ModelTask {
 
 impl Owner {
     pub(super) async fn call_model(&mut self, call: ModelCall) {
-        if self.runtime.stopping.is_cancelled() {
-            // It is made when the server is back; nothing about it was promised yet.
-            return;
-        }
         let request = self.request(&call).await;
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
