@@ -106,6 +106,8 @@ pub trait Space {
     fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached>;
     /// The lane's model call ended and used this; what was set aside for it is free again.
     fn spend(&mut self, lane: Lane, used: Spending);
+    /// The project's limits, and what is spent or set aside of them.
+    fn standing(&self) -> (Budget, Spending);
     /// The project's limits from now on, also for the rest of this step.
     fn set_budget(&mut self, budget: Budget);
     /// What a task of a plan may need.
@@ -138,6 +140,10 @@ impl Space for NoSpace {
     }
 
     fn spend(&mut self, _: Lane, _: Spending) {}
+
+    fn standing(&self) -> (Budget, Spending) {
+        (Budget::default(), Spending::default())
+    }
 
     fn set_budget(&mut self, _: Budget) {}
 

@@ -103,6 +103,9 @@ pub(crate) const MAX_REMEMBERED_REQUEST_BYTES: usize = 4 * 1024;
 pub const LEASE_SECONDS: u64 = 30;
 /// Calls of unknown outcome whose late result is still awaited; the oldest is forgotten first.
 pub(crate) const MAX_LATE_CALLS: usize = 20;
+pub const MAX_BUDGET_USD: f64 = 1_000_000_000.0;
+/// The largest whole number that every reader of JSON keeps exactly.
+pub const MAX_BUDGET_TOKENS: u64 = (1 << 53) - 1;
 /// Tasks of a plan.
 pub const MAX_TASKS: usize = 50;
 /// Bytes of a task's description.

@@ -1,6 +1,6 @@
 //! What users may write into projects and agents. Each check takes what was sent and gives what is stored.
 
-use codelab_engine::FilePattern;
+use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use codelab_protocol::{AgentName, Patch, Tool};
 use serde_json::{Map, Value};
 
@@ -14,9 +14,6 @@ const CONTEXT_KIND_CHARS: usize = 64;
 const METADATA_BYTES: usize = 16_384;
 const WORKSPACE_CHARS: usize = 4096;
 const PROJECT_DESCRIPTION_CHARS: usize = 10_000;
-const MAX_BUDGET_USD: f64 = 1_000_000_000.0;
-/// The largest whole number that every JSON reader keeps exact.
-const MAX_BUDGET_TOKENS: u64 = (1 << 53) - 1;
 
 const ROLE_CHARS: usize = 100;
 const AGENT_DESCRIPTION_CHARS: usize = 2000;

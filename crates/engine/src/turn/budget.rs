@@ -7,10 +7,14 @@ use serde_json::{Map, Value, json};
 use super::approval::TIMEOUT;
 use super::{Phase, Thread, error_data};
 use crate::session::Step;
+use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
     AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetReached, Decision, Effect, Kind, Lane,
-    Refusal, Spending,
+    Refusal, Spending, orchestrator,
 };
+
+/// What a person who approves grants at least, where no price is known.
+const MIN_GRANT_USD: f64 = 0.01;
 
 /// Whose budget was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +53,27 @@ impl Step<'_, '_> {
 
     /// Whether the session's own budget is used up, with what its calls under way may cost.
     fn session_budget_reached(&self) -> Option<BudgetReached> {
+        let (budget, spent) = self.standing(BudgetScope::Session);
+        budget.is_reached(spent).then_some(BudgetReached { budget, spent })
+    }
+
+    /// The limits as they are now, and what is spent or set aside of them.
+    fn standing(&self, scope: BudgetScope) -> (Budget, Spending) {
+        if scope == BudgetScope::Project {
+            return self.world.space.standing();
+        }
         let reserved = self.session.turn.iter().flat_map(|turn| turn.threads()).filter_map(|other| other.reserved);
         let planner = self.session.turn.as_ref().and_then(|turn| turn.workflow()?.reserved);
-        let spent = reserved.chain(planner).fold(self.session.spent, Spending::plus);
-        let budget = self.session.budget;
-        budget.is_reached(spent).then_some(BudgetReached { budget, spent })
+        (self.session.budget, reserved.chain(planner).fold(self.session.spent, Spending::plus))
+    }
+
+    /// What the calls may cost that wait for the answer to this question.
+    fn awaited(&self, call_id: &CallId) -> Spending {
+        let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
+        let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id)).map(|thread| thread.agent.clone());
+        let planner = self.planning_budget().map(|_| orchestrator());
+        let costs = waiting.chain(planner).map(|agent| self.world.space.estimate_call(&agent));
+        costs.fold(Spending::default(), Spending::plus)
     }
 
     pub(crate) fn spend(&mut self, thread: &mut Thread, usage: Option<Usage>) {
@@ -134,7 +154,8 @@ impl Step<'_, '_> {
         })
     }
 
-    /// Approve grants as much again, edit sets new limits, reject ends the turn.
+    /// Approve grants as much again where that is needed, edit sets new limits, reject ends the turn. What was shown when
+    /// the question came up may be old by now: others spend, and others decide.
     pub(crate) fn decide_budget(
         &mut self,
         call_id: &CallId,
@@ -151,9 +172,11 @@ impl Step<'_, '_> {
         ) else {
             return Ok(());
         };
-        let edited = match &decision {
-            Decision::Edit { arguments } => Some(new_budget(arguments, &approval.arguments)?),
-            _ => None,
+        let (budget, spent) = self.standing(scope);
+        let granted = match &decision {
+            Decision::Approve { .. } => Some(more(budget, spent, self.awaited(call_id))),
+            Decision::Edit { arguments } => Some(new_budget(arguments, budget)?),
+            Decision::Reject { .. } => None,
         };
         let (status, modified, feedback) = match decision {
             Decision::Approve { .. } => (ApprovalStatus::Approved, None, None),
@@ -161,11 +184,13 @@ impl Step<'_, '_> {
             Decision::Reject { feedback } => (ApprovalStatus::Rejected, None, feedback),
         };
         self.close_approval(&approval, status, modified, decided_by, feedback);
-        if status == ApprovalStatus::Rejected {
+        let Some(granted) = granted else {
             self.budget_refused(call_id, error_data(ErrorCode::Cancelled, "A person refused to spend more"));
             return Ok(());
+        };
+        if granted != budget {
+            self.change_budget(scope, granted);
         }
-        self.change_budget(scope, edited.unwrap_or_else(|| more(&approval.arguments)));
         self.planning_may_spend();
         // All of them leave the question before the first one may have to ask the next.
         let waiting: Vec<Thread> = std::iter::from_fn(|| self.take_waiting(call_id)).collect();
@@ -206,29 +231,43 @@ fn spending(usage: Usage) -> Spending {
     Spending { tokens: usage.total_tokens, usd: usage.cost_usd.unwrap_or_default() }
 }
 
-/// The limits as they stood, once more from what is spent by now.
-fn more(arguments: &Map<String, Value>) -> Budget {
-    let number = |name: &str| arguments.get(name).and_then(Value::as_f64);
-    let whole = |name: &str| arguments.get(name).and_then(Value::as_u64);
-    Budget {
-        usd: number("budget_usd").map(|limit| limit + number("spent_usd").unwrap_or_default()),
-        tokens: whole("budget_tokens").map(|limit| limit + whole("spent_tokens").unwrap_or_default()),
-    }
+/// The limits once more, from what is spent by now; in any case enough for the calls that wait. A limit that lets them
+/// through stays as it is.
+fn more(budget: Budget, spent: Spending, awaited: Spending) -> Budget {
+    let least = spent.plus(Spending { tokens: awaited.tokens.max(1), usd: awaited.usd.max(MIN_GRANT_USD) });
+    let tokens = |limit: u64| match limit >= least.tokens {
+        true => limit,
+        false => limit.saturating_add(spent.tokens).max(least.tokens).min(MAX_BUDGET_TOKENS),
+    };
+    let usd = |limit: f64| match limit >= least.usd {
+        true => limit,
+        false => (limit + spent.usd).max(least.usd).min(MAX_BUDGET_USD),
+    };
+    Budget { usd: budget.usd.map(usd), tokens: budget.tokens.map(tokens) }
 }
 
 /// The limits a person wrote: `null` lifts one, one that is not named stays as it is.
-fn new_budget(arguments: &Map<String, Value>, before: &Map<String, Value>) -> Result<Budget, Refusal> {
-    let invalid = |why: &str| Refusal::new(ErrorCode::InvalidToolArguments, why);
+fn new_budget(arguments: &Map<String, Value>, now: Budget) -> Result<Budget, Refusal> {
+    let invalid = |why: String| Refusal::new(ErrorCode::InvalidToolArguments, why);
     if !["budget_usd", "budget_tokens"].iter().any(|name| arguments.contains_key(*name)) {
-        return Err(invalid("budget_usd or budget_tokens must be given"));
+        return Err(invalid("budget_usd or budget_tokens must be given".to_owned()));
     }
-    let given = |name: &str| arguments.get(name).or_else(|| before.get(name)).filter(|value| !value.is_null());
-    let usd = given("budget_usd").map(|value| {
-        let usd = value.as_f64().filter(|usd| usd.is_finite() && *usd >= 0.0);
-        usd.ok_or_else(|| invalid("budget_usd must be a number that is not negative, or null"))
-    });
-    let tokens = given("budget_tokens").map(|value| {
-        value.as_u64().ok_or_else(|| invalid("budget_tokens must be a whole number that is not negative, or null"))
-    });
-    Ok(Budget { usd: usd.transpose()?, tokens: tokens.transpose()? })
+    let usd = match arguments.get("budget_usd") {
+        None => now.usd,
+        Some(Value::Null) => None,
+        Some(value) => {
+            let usd = value.as_f64().filter(|usd| (0.0..=MAX_BUDGET_USD).contains(usd));
+            Some(usd.ok_or_else(|| invalid(format!("budget_usd must be a number from 0 to {MAX_BUDGET_USD}, or null")))?)
+        }
+    };
+    let tokens = match arguments.get("budget_tokens") {
+        None => now.tokens,
+        Some(Value::Null) => None,
+        Some(value) => {
+            let tokens = value.as_u64().filter(|tokens| *tokens <= MAX_BUDGET_TOKENS);
+            let wrong = || invalid(format!("budget_tokens must be a whole number from 0 to {MAX_BUDGET_TOKENS}, or null"));
+            Some(tokens.ok_or_else(wrong)?)
+        }
+    };
+    Ok(Budget { usd, tokens })
 }

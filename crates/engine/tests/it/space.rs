@@ -149,9 +149,9 @@ impl Space for TestSpace {
 
     fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached> {
         assert!(!self.reserved.contains_key(&lane), "{lane:?} sets aside twice");
-        let spent = self.reserved.values().copied().fold(self.spent, Spending::plus);
-        if self.budget.is_reached(spent) {
-            return Err(BudgetReached { budget: self.budget, spent });
+        let (budget, spent) = self.standing();
+        if budget.is_reached(spent) {
+            return Err(BudgetReached { budget, spent });
         }
         self.reserved.insert(lane, estimate);
         Ok(())
@@ -160,6 +160,10 @@ impl Space for TestSpace {
     fn spend(&mut self, lane: Lane, used: Spending) {
         self.reserved.remove(&lane);
         self.spent = self.spent.plus(used);
+    }
+
+    fn standing(&self) -> (Budget, Spending) {
+        (self.budget, self.reserved.values().copied().fold(self.spent, Spending::plus))
     }
 
     fn set_budget(&mut self, budget: Budget) {

@@ -74,6 +74,12 @@ impl Space {
         Ok(Undo::Reserved(lane, before))
     }
 
+    /// The limits, and what is spent or set aside of them.
+    pub(super) fn standing(&self) -> (Budget, Spending) {
+        let ledger = lock(&self.ledger);
+        (ledger.budget, ledger.reserved.values().copied().fold(ledger.spent, Spending::plus))
+    }
+
     /// A call ended and used this; nothing is set aside for it any more.
     pub(super) fn spend(&self, session: &SessionId, lane: Lane, used: Spending) -> [Undo; 2] {
         let mut ledger = lock(&self.ledger);

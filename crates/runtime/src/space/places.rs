@@ -146,6 +146,10 @@ impl EngineSpace for StepSpace<'_> {
         self.changes.ledger.extend(self.space.spend(self.session, lane, used));
     }
 
+    fn standing(&self) -> (Budget, Spending) {
+        self.space.standing()
+    }
+
     fn set_budget(&mut self, budget: Budget) {
         self.changes.ledger.push(self.space.set_budget(budget));
     }
