@@ -136,7 +136,7 @@ impl Runtime {
         let is_new = space.client_seen(client, id).map_err(full)?;
         let taken = self.input(&name(id), input).await;
         if is_new && taken.is_err() {
-            space.detach_client(client);
+            space.forget_client(client);
         }
         taken
     }

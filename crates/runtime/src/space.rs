@@ -50,6 +50,8 @@ pub struct Space {
     bus: Bus,
     /// Taken before any other lock of the space.
     phase: Mutex<Phase>,
+    /// Clients that nobody heard of since then may still be there: the server before knew them.
+    made_at: Instant,
     last_used: Mutex<Instant>,
     memo: Mutex<Option<Memo>>,
     clients: Mutex<Clients>,
@@ -83,6 +85,7 @@ impl Space {
             metrics,
             bus: Bus::new(limits),
             phase: Mutex::default(),
+            made_at: Instant::now(),
             last_used: Mutex::new(Instant::now()),
             memo: Mutex::default(),
             clients: Mutex::default(),

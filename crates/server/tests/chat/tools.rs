@@ -178,6 +178,35 @@ async fn a_claim_survives_a_restart() {
     assert_eq!(chat.log().await.one("tool_result").get("late"), None);
 }
 
+/// The session is bound to a client whose calls have ended; a restart does not free it for another folder.
+#[tokio::test]
+async fn a_session_stays_with_its_client_after_a_restart() {
+    let mut server = server().await;
+    let (chat, call) = reading(&server).await;
+    chat.claim(&call, "laptop").await.expect(200);
+    chat.result(&call, "laptop", content()).await.expect(200);
+    chat.wait_for("task_completed", |_| true).await;
+    server.restart().await;
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    let clients = format!("/my/projects/{}/clients/", chat.project);
+    let desktop = json!({ "client_id": "desktop", "workspace": "/elsewhere", "sandbox": "none" });
+    chat.post(&clients, desktop).await.expect(201);
+    let call = read(&server, &chat).await;
+    chat.claim(&call, "desktop").await.refused(409, "TOOL_CALL_CLAIMED");
+    chat.claim(&call, "laptop").await.expect(200);
+    chat.result(&call, "laptop", content()).await.expect(200);
+    let mut events = chat.follow(0).await;
+    events.until("task_completed", |_| true).await;
+    events.until("task_completed", |_| true).await;
+
+    // It lets go after another restart, of which it has not heard: it is unknown, but the session is free.
+    server.restart().await;
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    chat.ask("DELETE", &format!("{clients}laptop/"), None).await.refused(404, "NOT_FOUND");
+    let call = read(&server, &chat).await;
+    chat.claim(&call, "desktop").await.expect(200);
+}
+
 #[tokio::test]
 async fn wrong_clients_are_refused() {
     let server = server().await;
