@@ -133,11 +133,9 @@ impl Runtime {
         client: &ClientId,
         input: Outside,
     ) -> Result<Taken, RuntimeError> {
-        let is_new = space.client_seen(client, id).map_err(full)?;
+        space.client_asks(client, id).map_err(full)?;
         let taken = self.input(&name(id), input).await;
-        if is_new && taken.is_err() {
-            space.forget_client(client);
-        }
+        space.client_answered(client, taken.is_ok());
         taken
     }
 

@@ -34,9 +34,30 @@ struct Client {
     attached_at: Timestamp,
     seen: Instant,
     sessions: HashSet<SessionId>,
+    standing: Standing,
+}
+
+/// Whether anything that a client did was taken.
+enum Standing {
+    Attached,
+    /// It came with a request; these many of its requests are not answered yet.
+    Stranger {
+        requests: u32,
+    },
 }
 
 impl Client {
+    fn new() -> Self {
+        Self {
+            workspace: String::new(),
+            sandbox: String::new(),
+            attached_at: now(),
+            seen: Instant::now(),
+            sessions: HashSet::new(),
+            standing: Standing::Stranger { requests: 0 },
+        }
+    }
+
     fn is_present(&self) -> bool {
         is_recent(self.seen)
     }
@@ -47,38 +68,21 @@ impl Space {
     pub fn attach_client(&self, id: &ClientId, workspace: &str, sandbox: &str) -> Result<AttachedClient, ClientsFull> {
         self.wake();
         let mut clients = lock(&self.clients);
-        clients.make_room(id)?;
-        clients.let_go.remove(id);
-        let client = clients.attached.entry(id.clone()).or_insert_with(|| Client {
-            workspace: String::new(),
-            sandbox: String::new(),
-            attached_at: now(),
-            seen: Instant::now(),
-            sessions: HashSet::new(),
-        });
+        let client = clients.entry(id)?;
         client.workspace = workspace.to_owned();
         client.sandbox = sandbox.to_owned();
-        client.seen = Instant::now();
+        client.standing = Standing::Attached;
         Ok(shown(id, client))
     }
 
-    /// A client does something for a session; one that was not attached is now. Says whether that was so.
-    pub(crate) fn client_seen(&self, id: &ClientId, session: &SessionId) -> Result<bool, ClientsFull> {
-        let known = lock(&self.clients).attached.contains_key(id);
-        if !known {
-            self.attach_client(id, "", "")?;
-        }
+    /// A client asks something for a session; one that was not attached is, until it is known whether that is taken.
+    pub(crate) fn client_asks(&self, id: &ClientId, session: &SessionId) -> Result<(), ClientsFull> {
         self.wake();
-        if let Some(client) = lock(&self.clients).attached.get_mut(id) {
-            client.seen = Instant::now();
-            client.sessions.insert(session.clone());
-        }
-        Ok(!known)
+        lock(&self.clients).asks(id, session)
     }
 
-    /// A stranger that was refused.
-    pub(crate) fn forget_client(&self, id: &ClientId) {
-        lock(&self.clients).attached.remove(id);
+    pub(crate) fn client_answered(&self, id: &ClientId, taken: bool) {
+        lock(&self.clients).answered(id, taken);
     }
 
     /// A client lets go; gives the sessions that it worked for, if it is known.
@@ -113,11 +117,45 @@ impl Space {
 }
 
 impl Clients {
+    fn asks(&mut self, id: &ClientId, session: &SessionId) -> Result<(), ClientsFull> {
+        let client = self.entry(id)?;
+        client.sessions.insert(session.clone());
+        if let Standing::Stranger { requests } = &mut client.standing {
+            *requests += 1;
+        }
+        Ok(())
+    }
+
+    /// A stranger none of whose requests was taken goes again; another one of them may still be.
+    fn answered(&mut self, id: &ClientId, taken: bool) {
+        let Some(client) = self.attached.get_mut(id) else { return };
+        match &mut client.standing {
+            Standing::Stranger { .. } if taken => client.standing = Standing::Attached,
+            Standing::Stranger { requests } => {
+                *requests = requests.saturating_sub(1);
+                if *requests == 0 {
+                    self.attached.remove(id);
+                }
+            }
+            Standing::Attached => {}
+        }
+    }
+
+    /// The client, heard of just now.
+    fn entry(&mut self, id: &ClientId) -> Result<&mut Client, ClientsFull> {
+        self.make_room(id)?;
+        self.let_go.remove(id);
+        let client = self.attached.entry(id.clone()).or_insert_with(Client::new);
+        client.seen = Instant::now();
+        Ok(client)
+    }
+
     fn make_room(&mut self, id: &ClientId) -> Result<(), ClientsFull> {
         if self.attached.contains_key(id) || self.attached.len() < MAX_CLIENTS {
             return Ok(());
         }
-        let gone = self.attached.iter().filter(|(_, client)| !client.is_present()).min_by_key(|(_, client)| client.seen);
+        let gone =
+            self.attached.iter().filter(|(_, client)| !client.is_present()).min_by_key(|(_, client)| client.seen);
         let gone = gone.map(|(id, _)| id.clone()).ok_or(ClientsFull)?;
         self.attached.remove(&gone);
         Ok(())
@@ -135,5 +173,22 @@ fn shown(id: &ClientId, client: &Client) -> AttachedClient {
         sandbox: client.sandbox.clone(),
         attached_at: client.attached_at,
         present: client.is_present(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_request_does_not_detach_a_client_whose_other_request_is_taken() {
+        let (client, session) = ("laptop".parse().expect("an id"), "s".parse().expect("an id"));
+        for (answers, stays) in [([false, true], true), ([true, false], true), ([false, false], false)] {
+            let mut clients = Clients::default();
+            clients.asks(&client, &session).expect("there is room");
+            clients.asks(&client, &session).expect("there is room");
+            answers.into_iter().for_each(|taken| clients.answered(&client, taken));
+            assert_eq!(clients.attached.contains_key(&client), stays, "{answers:?}");
+        }
     }
 }
