@@ -29,6 +29,14 @@ pub struct ChatMessage {
     pub caller: CallerContext,
 }
 
+/// A message that was taken.
+pub struct Sent {
+    /// The events of its turn.
+    pub reader: Reader,
+    /// The agent that was named.
+    pub agent: Option<AgentName>,
+}
+
 /// What became of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultTaken {
@@ -56,7 +64,7 @@ impl Runtime {
         space: &Space,
         id: &SessionId,
         message: ChatMessage,
-    ) -> Result<Reader, RuntimeError> {
+    ) -> Result<Sent, RuntimeError> {
         let ChatMessage { text, target, client_message_id, caller } = message;
         let agent = match target {
             Some(target) => Some(self.target(space, &target).await?),
@@ -64,12 +72,12 @@ impl Runtime {
         };
         let mode = if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated };
         tracing::info!(session = %id, mode = mode.as_str(), "message");
-        let message = UserMessage { text, agent, client_message_id, caller };
+        let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
         let reader = self.reader(feed, &taken);
         if matches!(taken.answer, Answer::Repeat(_)) {
-            return Ok(reader);
+            return Ok(Sent { reader, agent });
         }
         space.call_began(mode);
         let calls = match mode {
@@ -77,7 +85,7 @@ impl Runtime {
             CallMode::Orchestrated => &self.inner.metrics.orchestrated_calls,
         };
         calls.inc();
-        Ok(reader)
+        Ok(Sent { reader, agent })
     }
 
     /// The agent that a caller names.

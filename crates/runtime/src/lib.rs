@@ -28,7 +28,7 @@ pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Un
 pub use cache::{
     AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, UserPrefix,
 };
-pub use chat::{ChatMessage, ResultTaken};
+pub use chat::{ChatMessage, ResultTaken, Sent};
 pub use clock::now;
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;

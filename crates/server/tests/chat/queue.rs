@@ -154,6 +154,24 @@ async fn a_cancelled_direct_call_says_so() {
     assert_eq!((&answer["success"], &answer["error_code"]), (&json!(false), &json!("CANCELLED")));
 }
 
+#[tokio::test]
+async fn a_direct_call_that_was_dropped_from_the_queue_says_so() {
+    let server = server().await;
+    let gate = Gate::new();
+    let (chat, _first) = busy(&server, &gate).await;
+    let dropped = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.call("writer", "dropped").await }
+    });
+    let queued = chat.wait_for("message_queued", |_| true).await;
+    chat.ask("POST", &chat.path("cancel/?queue=drop"), None).await.expect(200);
+    let answer = dropped.await.unwrap();
+    assert_eq!(answer.retry_after, None, "nobody should repeat what a person dropped");
+    let answer = answer.expect(409);
+    assert_eq!((&answer["status"], &answer["error_code"]), (&json!("cancelled"), &json!("CANCELLED")));
+    assert_eq!((&answer["agent"], &answer["message_id"]), (&json!("agent_writer"), &queued.data["message_id"]));
+}
+
 /// An earlier turn that waits for a person may wait for ever; the request behind it does not.
 #[tokio::test]
 async fn a_request_behind_a_waiting_turn_is_told_that_it_is_queued() {

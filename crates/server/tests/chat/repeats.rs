@@ -48,6 +48,8 @@ async fn a_planned_request_is_accepted_again_with_the_same_workflow() {
     assert_eq!(chat.send(body.clone()).await.expect(202), first);
     chat.wait_for("workflow_completed", |_| true).await;
     assert_eq!(chat.send(body.clone()).await.expect(202), first);
+    let named = json!({ "content": "Build it", "client_message_id": "m-1", "target_agent": "coder" });
+    assert_eq!(chat.send(named).await.expect(202), first, "the first one counts, and it was planned");
     let stream = chat.stream(body).await.all().await;
     assert_eq!(
         (stream.one("workflow_completed")["workflow_id"].clone(), stream.status()),

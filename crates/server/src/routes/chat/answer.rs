@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
     AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
-    MessageId, Role, TaskCompleted, TurnStatus,
+    MessageId, Role, TaskCompleted, TurnStatus, WorkflowId,
 };
 use codelab_runtime::{Item, Reader};
 use serde_json::{Map, Value};
@@ -18,78 +18,85 @@ use crate::error::{ApiError, ApiResult, retry_after};
 const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a direct call showed so far.
-#[derive(Default)]
 struct Seen {
     user_message: Option<MessageId>,
     answer: Option<MessageId>,
-    agent: Option<AgentName>,
+    agent: AgentName,
     completed: Option<TaskCompleted>,
     error: Option<ErrorData>,
     pending: Option<Map<String, Value>>,
 }
 
 /// The message is durable: says so without waiting for what becomes of it.
-pub(super) async fn accepted(mut reader: Reader) -> ApiResult<(StatusCode, Json<MessageAccepted>)> {
-    let first = next_event(&mut reader).await?.map(|event| event.body);
-    let mode = ChatMode::Orchestrated;
+pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
+    let first = next_event(&mut reader).await?;
+    Ok(acceptance(first.as_ref().map(|event| &event.body)))
+}
+
+fn acceptance(first: Option<&ChatEventBody>) -> Response {
+    let mode = |workflow_id: &Option<WorkflowId>| match workflow_id {
+        Some(_) => ChatMode::Orchestrated,
+        None => ChatMode::Direct,
+    };
     let answer = match first {
         Some(ChatEventBody::MessageQueued(queued)) => MessageAccepted {
-            message_id: Some(queued.message_id),
-            mode,
+            message_id: Some(queued.message_id.clone()),
+            mode: mode(&queued.workflow_id),
             status: AcceptedStatus::Queued,
-            workflow_id: queued.workflow_id,
+            workflow_id: queued.workflow_id.clone(),
             position: Some(queued.position),
         },
         Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => MessageAccepted {
-            message_id: Some(created.message.message_id),
-            mode,
+            message_id: Some(created.message.message_id.clone()),
+            mode: mode(&created.workflow_id),
             status: AcceptedStatus::Accepted,
-            workflow_id: created.workflow_id,
+            workflow_id: created.workflow_id.clone(),
             position: None,
         },
         _ => MessageAccepted {
             message_id: None,
-            mode,
+            mode: ChatMode::Orchestrated,
             status: AcceptedStatus::Answered,
             workflow_id: None,
             position: None,
         },
     };
-    Ok((StatusCode::ACCEPTED, Json(answer)))
+    (StatusCode::ACCEPTED, Json(answer)).into_response()
 }
 
-/// Waits until the direct call ends or waits for somebody.
-pub(super) async fn direct(mut reader: Reader) -> ApiResult<Response> {
-    let mut seen = Seen::default();
-    let first = next_event(&mut reader).await?;
-    if let Some(ChatEvent { body: ChatEventBody::MessageQueued(queued), .. }) = &first {
-        let Ok(begun) = tokio::time::timeout(QUEUED_PATIENCE, next_event(&mut reader)).await else {
-            return Ok((
-                StatusCode::ACCEPTED,
-                Json(MessageAccepted {
-                    message_id: Some(queued.message_id.clone()),
-                    mode: ChatMode::Direct,
-                    status: AcceptedStatus::Queued,
-                    workflow_id: None,
-                    position: Some(queued.position),
-                }),
-            )
-                .into_response());
-        };
-        begun?.into_iter().for_each(|event| seen.note(event));
-    } else {
-        first.into_iter().for_each(|event| seen.note(event));
-    }
-    loop {
-        match reader.next().await? {
-            Some(Item::Event(stored)) => seen.note(parse(&stored.body)?),
-            Some(Item::Settled(status)) => return seen.answer(status),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
-            // The server stops; the turn goes on when it is back.
-            None => {
-                return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
+/// Waits until the direct call to this agent ends or waits for somebody.
+pub(super) async fn direct(mut reader: Reader, agent: AgentName) -> ApiResult<Response> {
+    let mut seen = Seen { user_message: None, answer: None, agent, completed: None, error: None, pending: None };
+    if let Some(first) = next_event(&mut reader).await? {
+        if is_planned(&first.body) {
+            // The same message came before, without an agent's name.
+            return Ok(acceptance(Some(&first.body)));
+        }
+        let queued = matches!(first.body, ChatEventBody::MessageQueued(_)).then(|| acceptance(Some(&first.body)));
+        seen.note(first);
+        if let Some(queued) = queued {
+            match tokio::time::timeout(QUEUED_PATIENCE, reader.next()).await {
+                Ok(next) => {
+                    if let Some(answer) = seen.next(next?)? {
+                        return Ok(answer);
+                    }
+                }
+                Err(_) => return Ok(queued),
             }
         }
+    }
+    loop {
+        if let Some(answer) = seen.next(reader.next().await?)? {
+            return Ok(answer);
+        }
+    }
+}
+
+fn is_planned(first: &ChatEventBody) -> bool {
+    match first {
+        ChatEventBody::MessageQueued(queued) => queued.workflow_id.is_some(),
+        ChatEventBody::MessageCreated(created) => created.workflow_id.is_some(),
+        _ => false,
     }
 }
 
@@ -112,18 +119,33 @@ fn parse(body: &str) -> ApiResult<ChatEvent> {
 }
 
 impl Seen {
+    /// What comes next of the turn; the answer once it settles.
+    fn next(&mut self, item: Option<Item>) -> ApiResult<Option<Response>> {
+        match item {
+            Some(Item::Event(stored)) => self.note(parse(&stored.body)?),
+            Some(Item::Settled(status)) => return self.answer(status).map(Some),
+            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            // The server stops; the turn goes on when it is back.
+            None => {
+                return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
+            }
+        }
+        Ok(None)
+    }
+
     fn note(&mut self, event: ChatEvent) {
         let data = serde_json::to_value(&event.body).ok().and_then(|mut body| match body.get_mut("data") {
             Some(Value::Object(data)) => Some(std::mem::take(data)),
             _ => None,
         });
         match event.body {
+            ChatEventBody::MessageQueued(queued) => self.user_message = Some(queued.message_id),
             ChatEventBody::MessageCreated(created) if created.message.role == Role::User => {
                 self.user_message = Some(created.message.message_id);
             }
             ChatEventBody::MessageCreated(created) => self.answer = Some(created.message.message_id),
-            ChatEventBody::DirectAgentCall(call) => self.agent = Some(call.agent),
-            ChatEventBody::AgentSwitched(switch) => self.agent = Some(switch.to_agent),
+            ChatEventBody::DirectAgentCall(call) => self.agent = call.agent,
+            ChatEventBody::AgentSwitched(switch) => self.agent = switch.to_agent,
             ChatEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             ChatEventBody::Error(error) => self.error = Some(error.error),
             ChatEventBody::ToolCall(call) => {
@@ -138,15 +160,14 @@ impl Seen {
         }
     }
 
-    fn answer(self, status: TurnStatus) -> ApiResult<Response> {
-        let message_id = self.answer.clone().or(self.user_message.clone());
-        let (Some(message_id), Some(agent)) = (message_id, self.agent.clone()) else {
+    fn answer(&mut self, status: TurnStatus) -> ApiResult<Response> {
+        let Some(message_id) = self.answer.clone().or(self.user_message.clone()) else {
             return Err(ApiError::new(ErrorCode::DbReadError, "The turn's events could not be read"));
         };
         let mut answer = DirectAnswer {
             message_id,
             mode: ChatMode::Direct,
-            agent,
+            agent: self.agent.clone(),
             status,
             success: status == TurnStatus::Completed,
             response: None,
@@ -161,7 +182,7 @@ impl Seen {
         let mut wait = None;
         let code = match status {
             TurnStatus::Completed => {
-                if let Some(completed) = self.completed {
+                if let Some(completed) = self.completed.take() {
                     answer.message_id = completed.message_id;
                     answer.agent = completed.agent;
                     answer.response = Some(completed.response);
@@ -171,7 +192,7 @@ impl Seen {
                 StatusCode::OK
             }
             TurnStatus::Failed | TurnStatus::Cancelled => {
-                let error = self.error.unwrap_or_else(|| ErrorData {
+                let error = self.error.take().unwrap_or_else(|| ErrorData {
                     message: "The turn ended without an answer".to_owned(),
                     error_code: ErrorCode::LlmError,
                     details: Map::new(),
@@ -185,10 +206,10 @@ impl Seen {
                 code
             }
             TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer => {
-                if let Some(user_message) = self.user_message {
+                if let Some(user_message) = self.user_message.take() {
                     answer.message_id = user_message;
                 }
-                answer.pending = self.pending;
+                answer.pending = self.pending.take();
                 StatusCode::OK
             }
         };

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use codelab_protocol::{
     CallerContext, ChatCancelled, DirectAnswer, ErrorBody, MessageAccepted, MessageList, Role, SendMessage,
 };
@@ -53,7 +53,6 @@ pub(in super::super) async fn send(
 ) -> ApiResult<Response> {
     let text = body.content.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("content"))?;
     let target = body.target_agent.filter(|target| !target.trim().is_empty());
-    let is_direct = target.is_some();
     let identity = chat.user.identity();
     let caller = CallerContext {
         user_id: Some(identity.user_id),
@@ -62,13 +61,13 @@ pub(in super::super) async fn send(
         locale: identity.locale.clone(),
     };
     let message = ChatMessage { text, target, client_message_id: body.client_message_id, caller };
-    let reader = app.runtime.chat_message(&chat.space(&app), chat.id(), message).await?;
+    let sent = app.runtime.chat_message(&chat.space(&app), chat.id(), message).await?;
     if wants_events(&headers) {
-        return Ok(sse::chat_response(reader, chat.id().clone()));
+        return Ok(sse::chat_response(sent.reader, chat.id().clone()));
     }
-    match is_direct {
-        true => answer::direct(reader).await,
-        false => Ok(answer::accepted(reader).await?.into_response()),
+    match sent.agent {
+        Some(agent) => answer::direct(sent.reader, agent).await,
+        None => answer::accepted(sent.reader).await,
     }
 }
 
