@@ -28,6 +28,8 @@ pub enum Answer {
     Nothing,
     /// The turn's events from there on, until it settles.
     Span(Span),
+    /// The message answered a question of the turn; its events from there on.
+    Answered(Span),
     /// The turn stands like this and the input changed nothing about it now.
     Now(TurnStatus),
     /// The same input came before; its events.

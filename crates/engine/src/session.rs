@@ -239,7 +239,7 @@ impl Step<'_, '_> {
             let span = self.here();
             self.input_taken(message.client_message_id, span);
             self.answered(&question, message.text);
-            return Ok(Answer::Span(span));
+            return Ok(Answer::Answered(span));
         }
         if self.session.turn.is_some() && self.session.queue.len() >= self.world.limits.queue_length {
             let limit = self.world.limits.queue_length;

@@ -70,22 +70,24 @@ impl Runtime {
             Some(target) => Some(self.target(space, &target).await?),
             None => None,
         };
-        let mode = if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated };
-        tracing::info!(session = %id, mode = mode.as_str(), "message");
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
         let reader = self.reader(feed, &taken);
-        if matches!(taken.answer, Answer::Repeat(_)) {
-            return Ok(Sent { reader, agent });
+        // The answer to a question is part of a call, and a repeat is none.
+        if matches!(taken.answer, Answer::Span(_)) {
+            self.call_began(space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
         }
-        space.call_began(mode);
-        let calls = match mode {
-            CallMode::Direct => &self.inner.metrics.direct_calls,
-            CallMode::Orchestrated => &self.inner.metrics.orchestrated_calls,
-        };
-        calls.inc();
         Ok(Sent { reader, agent })
+    }
+
+    fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
+        tracing::info!(session = %id, mode = mode.as_str(), "message");
+        space.call_began(mode);
+        match mode {
+            CallMode::Direct => self.inner.metrics.direct_calls.inc(),
+            CallMode::Orchestrated => self.inner.metrics.orchestrated_calls.inc(),
+        };
     }
 
     /// The agent that a caller names.

@@ -295,7 +295,7 @@ impl Runtime {
 
     pub(crate) fn reader(&self, feed: Arc<Feed>, taken: &Taken) -> Reader {
         let (scope, after) = match taken.answer {
-            Answer::Span(span) | Answer::Repeat(span) => (Scope::Turn(span), span.after_seq),
+            Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => (Scope::Turn(span), span.after_seq),
             Answer::Now(status) => (Scope::Status(status), 0),
             Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };

@@ -188,7 +188,7 @@ impl Play {
                     Answer::Now(status) => writeln!(self.transcript, "    = {}", status.as_str()).unwrap(),
                     Answer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
                     Answer::Repeat(_) => writeln!(self.transcript, "    the same again").unwrap(),
-                    Answer::Nothing | Answer::Span(_) => {}
+                    Answer::Nothing | Answer::Span(_) | Answer::Answered(_) => {}
                 }
             }
             Err(refusal) => writeln!(self.transcript, "    refused {}: {refusal}", refusal.code.as_str()).unwrap(),

@@ -182,16 +182,24 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
     let waiting = chat.stream_call("writer", "not an answer").await;
     let answered = chat.send(json!({ "content": "the second", "client_message_id": "answer-1" })).await.expect(202);
     assert_eq!((&answered["status"], answered.get("message_id")), (&json!("answered"), None));
+    assert_eq!(answered["mode"], "direct", "as the turn that asked");
     assert_eq!(waiting.all().await.status(), "completed");
     let told = server.model.requests().iter().any(|request| request.message(-1) == "the second");
     assert!(told, "the model got the answer");
-    chat.send(json!({ "content": "the second", "client_message_id": "answer-1" })).await.expect(202);
+    let again = chat.send(json!({ "content": "the second", "client_message_id": "answer-1" })).await.expect(202);
+    assert_eq!(again, answered);
     assert!(chat.messages("?role=user").await.iter().all(|message| message["content"] != "the second"));
 
     server.model.reply(ask);
     chat.call("coder", "choose").await.expect(200);
     let seen = chat.stream(json!({ "content": "the third" })).await.all().await;
     assert_eq!((seen.kinds()[0], seen.status()), ("tool_result", "completed"), "the rest of the turn");
+    let space = chat.get(&format!("/my/projects/{}/worker-space/", chat.project)).await.expect(200);
+    assert_eq!(
+        (&space["direct_calls_count"], &space["orchestrated_calls_count"]),
+        (&json!(4), &json!(0)),
+        "answers are no calls"
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
     AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
-    MessageId, Role, TaskCompleted, TurnStatus, WorkflowId,
+    MessageId, Role, TaskCompleted, TurnStatus,
 };
 use codelab_runtime::{Item, Reader};
 use serde_json::{Map, Value};
@@ -33,34 +33,22 @@ pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
     Ok(acceptance(first.as_ref().map(|event| &event.body)))
 }
 
+/// What the first event of a message says about it.
 fn acceptance(first: Option<&ChatEventBody>) -> Response {
-    let mode = |workflow_id: &Option<WorkflowId>| match workflow_id {
-        Some(_) => ChatMode::Orchestrated,
-        None => ChatMode::Direct,
+    let (message_id, status, workflow_id, position) = match first {
+        Some(ChatEventBody::MessageQueued(queued)) => {
+            let position = Some(queued.position);
+            (Some(queued.message_id.clone()), AcceptedStatus::Queued, queued.workflow_id.clone(), position)
+        }
+        Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => {
+            let message_id = Some(created.message.message_id.clone());
+            (message_id, AcceptedStatus::Accepted, created.workflow_id.clone(), None)
+        }
+        _ => (None, AcceptedStatus::Answered, None, None),
     };
-    let answer = match first {
-        Some(ChatEventBody::MessageQueued(queued)) => MessageAccepted {
-            message_id: Some(queued.message_id.clone()),
-            mode: mode(&queued.workflow_id),
-            status: AcceptedStatus::Queued,
-            workflow_id: queued.workflow_id.clone(),
-            position: Some(queued.position),
-        },
-        Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => MessageAccepted {
-            message_id: Some(created.message.message_id.clone()),
-            mode: mode(&created.workflow_id),
-            status: AcceptedStatus::Accepted,
-            workflow_id: created.workflow_id.clone(),
-            position: None,
-        },
-        _ => MessageAccepted {
-            message_id: None,
-            mode: ChatMode::Orchestrated,
-            status: AcceptedStatus::Answered,
-            workflow_id: None,
-            position: None,
-        },
-    };
+    let is_planned = first.is_some_and(is_planned);
+    let mode = if is_planned { ChatMode::Orchestrated } else { ChatMode::Direct };
+    let answer = MessageAccepted { message_id, mode, status, workflow_id, position };
     (StatusCode::ACCEPTED, Json(answer)).into_response()
 }
 
@@ -92,10 +80,13 @@ pub(super) async fn direct(mut reader: Reader, agent: AgentName) -> ApiResult<Re
     }
 }
 
+/// Whether the turn is a plan's.
 fn is_planned(first: &ChatEventBody) -> bool {
     match first {
         ChatEventBody::MessageQueued(queued) => queued.workflow_id.is_some(),
         ChatEventBody::MessageCreated(created) => created.workflow_id.is_some(),
+        // The answer to a question.
+        ChatEventBody::ToolResult(result) => result.origin.plan_id.is_some(),
         _ => false,
     }
 }
