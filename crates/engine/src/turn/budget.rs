@@ -70,7 +70,8 @@ impl Step<'_, '_> {
     /// What the calls may cost that wait for the answer to this question.
     fn awaited(&self, call_id: &CallId) -> Spending {
         let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
-        let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id)).map(|thread| thread.agent.clone());
+        let waiting =
+            threads.filter(|thread| thread.phase.call_id() == Some(call_id)).map(|thread| thread.agent.clone());
         let planner = self.planning_budget().map(|_| orchestrator());
         let costs = waiting.chain(planner).map(|agent| self.world.space.estimate_call(&agent));
         costs.fold(Spending::default(), Spending::plus)
@@ -257,7 +258,9 @@ fn new_budget(arguments: &Map<String, Value>, now: Budget) -> Result<Budget, Ref
         Some(Value::Null) => None,
         Some(value) => {
             let usd = value.as_f64().filter(|usd| (0.0..=MAX_BUDGET_USD).contains(usd));
-            Some(usd.ok_or_else(|| invalid(format!("budget_usd must be a number from 0 to {MAX_BUDGET_USD}, or null")))?)
+            Some(
+                usd.ok_or_else(|| invalid(format!("budget_usd must be a number from 0 to {MAX_BUDGET_USD}, or null")))?,
+            )
         }
     };
     let tokens = match arguments.get("budget_tokens") {
@@ -265,7 +268,8 @@ fn new_budget(arguments: &Map<String, Value>, now: Budget) -> Result<Budget, Ref
         Some(Value::Null) => None,
         Some(value) => {
             let tokens = value.as_u64().filter(|tokens| *tokens <= MAX_BUDGET_TOKENS);
-            let wrong = || invalid(format!("budget_tokens must be a whole number from 0 to {MAX_BUDGET_TOKENS}, or null"));
+            let wrong =
+                || invalid(format!("budget_tokens must be a whole number from 0 to {MAX_BUDGET_TOKENS}, or null"));
             Some(tokens.ok_or_else(wrong)?)
         }
     };

@@ -6,7 +6,7 @@ mod people;
 mod record;
 mod workflows;
 
-use codelab_engine::{Budget, Closed, Input, Lane, ModelCallId, MultipleToolCalls, Session, Thread};
+use codelab_engine::{Budget, Closed, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session, Thread};
 use codelab_protocol::AgentName;
 
 use self::record::Record;
@@ -15,14 +15,22 @@ use super::{lives, snapshot};
 use crate::it::kit::{Stage, project_session, restored};
 
 const INPUTS_PER_LIFE: usize = 60;
+const INPUTS_PER_BIG_LIFE: usize = 30;
 /// A life that does not come to rest within this many inputs never will.
 const MAX_DRAIN: usize = 5_000;
+/// One in so many inputs is compared with what was before, should it be refused.
+const WATCHED: usize = 4;
 /// The state of a session whose texts are short, with a plan of fifty tasks.
 const MAX_STATE_BYTES: usize = 150_000;
 
 #[test]
 fn a_project_keeps_its_promises_in_every_life() {
     lives(live);
+}
+
+#[test]
+fn a_plan_of_fifty_tasks_keeps_its_promises_in_every_life() {
+    lives(live_with_fifty_tasks);
 }
 
 struct Life {
@@ -40,60 +48,104 @@ struct Life {
 }
 
 fn live(seed: u64) {
-    let mut rng = Rng::new(seed);
-    let mut stage = Stage::project();
-    stage.limits.steps = 2 + rng.below(6) as u32;
-    stage.limits.switches = rng.below(3) as u32;
-    stage.limits.queue_length = rng.below(4);
-    stage.limits.plan_approval_tasks = 1 + rng.below(4);
-    stage.limits.direct_timeout_seconds = 5 + rng.below(60) as u64;
-    stage.limits.task_timeout_seconds = 5 + rng.below(600) as u64;
-    stage.limits.tool_result_timeout_seconds = 5 + rng.below(300) as u64;
-    stage.limits.approval_timeout_seconds = *rng.pick(&[0, 20, 300]).unwrap();
-    stage.space.default_limit = 1 + rng.below(4);
-    stage.space.call.tokens = rng.below(30) as u64;
-    stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(400) as u64);
-    if rng.one_in(2) {
-        stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
-    }
-    let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(400) as u64) };
-    let crash_rate = *rng.pick(&[12, 40, 200, usize::MAX]).unwrap();
-    let max_tasks = *rng.pick(&[2, 4, 8, 50]).unwrap();
-    let (session, record) = (project_session(budget), Record::default());
-    let mut life = Life { rng, stage, session, record, past_models: Vec::new(), crash_rate, messages: 0, max_tasks };
+    let mut life = Life::new(seed);
     for _ in 0..INPUTS_PER_LIFE {
         let input = life.any_input();
         life.take(input);
     }
-    for _ in 0..MAX_DRAIN {
-        if life.session.turn().is_none() {
-            break;
-        }
-        life.others_go();
-        let input = life.helpful_input();
+    life.come_to_rest();
+}
+
+/// The first request becomes a random graph of as many tasks as a plan can have, and it runs.
+fn live_with_fifty_tasks(seed: u64) {
+    let mut life = Life::new(seed);
+    (life.stage.space.budget, life.max_tasks) = (Budget::default(), 2);
+    life.session = project_session(Budget::default());
+    let input = life.planned_message();
+    life.commit(input);
+    let tasks = life.graph_of(MAX_TASKS);
+    let call = life.session.turn().unwrap().model_calls()[0].0;
+    life.commit(Life::planned(call, &tasks));
+    let asked = life.session.pending_approvals().next().unwrap().call_id.clone();
+    life.commit(Life::approved(asked));
+    assert_eq!(life.record.plans()[0].tasks.len(), MAX_TASKS);
+    for _ in 0..INPUTS_PER_BIG_LIFE {
+        let input = life.any_input();
         life.take(input);
     }
-    life.record.at_rest(&life.session, &life.stage.space);
+    life.come_to_rest();
 }
 
 impl Life {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut stage = Stage::project();
+        stage.limits.steps = 2 + rng.below(6) as u32;
+        stage.limits.switches = rng.below(3) as u32;
+        stage.limits.queue_length = rng.below(4);
+        stage.limits.plan_approval_tasks = 1 + rng.below(4);
+        stage.limits.direct_timeout_seconds = 5 + rng.below(60) as u64;
+        stage.limits.task_timeout_seconds = 5 + rng.below(600) as u64;
+        stage.limits.tool_result_timeout_seconds = 5 + rng.below(300) as u64;
+        stage.limits.approval_timeout_seconds = *rng.pick(&[0, 20, 300]).unwrap();
+        stage.space.default_limit = 1 + rng.below(4);
+        stage.space.call.tokens = rng.below(30) as u64;
+        stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(400) as u64);
+        if rng.one_in(2) {
+            stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
+        }
+        let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(400) as u64) };
+        let crash_rate = *rng.pick(&[12, 40, 200, usize::MAX]).unwrap();
+        let max_tasks = *rng.pick(&[2, 4, 8, 16]).unwrap();
+        let (session, record) = (project_session(budget), Record::default());
+        Self { rng, stage, session, record, past_models: Vec::new(), crash_rate, messages: 0, max_tasks }
+    }
+
+    fn come_to_rest(mut self) {
+        for _ in 0..MAX_DRAIN {
+            if self.session.turn().is_none() {
+                break;
+            }
+            self.others_go();
+            let input = self.helpful_input();
+            self.take(input);
+        }
+        self.record.at_rest(&self.session, &self.stage.space);
+    }
+
+    /// An input that is taken, without a crash around it.
+    fn commit(&mut self, input: Input) {
+        let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
+        self.record.commit(&input, &applied, &self.session, &self.stage);
+        self.past_models.extend(self.record.made());
+    }
+
     fn take(&mut self, input: Input) {
         if self.rng.one_in(self.crash_rate) {
             self.crash();
         }
-        let (before, space) = (self.session.clone(), self.stage.space.clone());
+        let is_lost = self.rng.one_in(self.crash_rate.saturating_mul(2));
+        let is_watched = is_lost || self.rng.one_in(WATCHED);
+        let before = is_watched.then(|| (self.session.clone(), self.stage.space.clone()));
         let outcome = self.session.apply(input.clone(), &mut self.stage.world());
-        let Ok(applied) = outcome else {
-            assert_eq!(snapshot(&before), snapshot(&self.session), "a refused input changed the session: {input:?}");
-            assert_eq!(format!("{space:?}"), format!("{:?}", self.stage.space), "a refused input took places");
-            return;
+        let applied = match (outcome, before) {
+            (Err(_), None) => return,
+            (Err(_), Some((before, space))) => {
+                assert_eq!(
+                    snapshot(&before),
+                    snapshot(&self.session),
+                    "a refused input changed the session: {input:?}"
+                );
+                assert_eq!(format!("{space:?}"), format!("{:?}", self.stage.space), "a refused input took places");
+                return;
+            }
+            (Ok(_), Some((before, space))) if is_lost => {
+                // The commit never happened: what the step took is given back and the old state is read again.
+                (self.session, self.stage.space) = (before, space);
+                return self.crash();
+            }
+            (Ok(applied), _) => applied,
         };
-        if self.rng.one_in(self.crash_rate.saturating_mul(2)) {
-            // The commit never happened: what the step took is given back and the old state is read again.
-            self.session = before;
-            self.stage.space = space;
-            return self.crash();
-        }
         self.record.commit(&input, &applied, &self.session, &self.stage);
         self.past_models.extend(self.record.made());
     }
@@ -105,9 +157,7 @@ impl Life {
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.stage.space.lose_places();
         let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
-        let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
-        self.record.commit(&input, &applied, &self.session, &self.stage);
-        self.past_models.extend(self.record.made());
+        self.commit(input);
     }
 
     fn any_input(&mut self) -> Input {

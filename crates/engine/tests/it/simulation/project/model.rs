@@ -44,9 +44,19 @@ impl Life {
         json!({ "tasks": tasks }).to_string()
     }
 
-    /// Each task needs up to three of those before it.
+    /// The planner's answer.
+    pub(super) fn planned(call: ModelCallId, tasks: &[Value]) -> Input {
+        let text = json!({ "tasks": tasks }).to_string();
+        Input::ModelFinished { call, outcome: Ok(ModelOutput { text, ..ModelOutput::default() }), recalled: Vec::new() }
+    }
+
     pub(super) fn graph(&mut self) -> Vec<Value> {
         let count = 1 + self.rng.below(self.max_tasks);
+        self.graph_of(count)
+    }
+
+    /// Each task needs up to three of those before it.
+    pub(super) fn graph_of(&mut self, count: usize) -> Vec<Value> {
         let mut tasks = Vec::with_capacity(count);
         for index in 0..count {
             let needs: Vec<String> = match index {

@@ -16,6 +16,15 @@ impl Life {
         self.message(agent)
     }
 
+    pub(super) fn planned_message(&mut self) -> Input {
+        self.message(None)
+    }
+
+    pub(super) fn approved(call_id: CallId) -> Input {
+        let decision = Decision::Approve { remember: false };
+        Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known: None }
+    }
+
     fn message(&mut self, agent: Option<AgentName>) -> Input {
         self.messages += 1;
         let text = format!("message {}", self.messages);
