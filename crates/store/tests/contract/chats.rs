@@ -222,7 +222,9 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
 
     harness.restart().await;
     let mine = harness.store.of(user(1));
-    let plans = mine.plans(key).await.unwrap();
+    let (plans, total) = mine.plans(key, 10, 0).await.unwrap();
+    assert_eq!(total, 2);
+    assert_eq!(mine.plans(key, 1, 1).await.unwrap(), (plans[1..].to_vec(), 2), "a page");
     assert_eq!(plans.iter().map(|row| row.plan.plan_id.as_str()).collect::<Vec<_>>(), ["p2", "p1"]);
     let row = mine.plan(key, &plan_id("p2")).await.unwrap().unwrap();
     assert_eq!((&row.plan, row.created_at, row.updated_at), (&ended.plan, at(10), at(30)));
@@ -235,7 +237,7 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     let mut next = chat("next", user(1), project.id());
     next.key = key;
     stored(&harness, next).await;
-    assert!(mine.plans(key).await.unwrap().is_empty());
+    assert!(mine.plans(key, 10, 0).await.unwrap().0.is_empty());
     harness
 }
 
@@ -287,14 +289,14 @@ pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
         assert_eq!(reader.messages(key, 10, 0, Some(Role::User)).await.unwrap().0.len(), usize::from(sees));
         assert_eq!(reader.last_messages(key, 10).await.unwrap().len(), usize::from(sees));
         assert_eq!(reader.task_messages(key, &plan, &task, 10, 0).await.unwrap().1, u64::from(sees));
-        assert_eq!(reader.plans(key).await.unwrap().len(), usize::from(sees));
+        assert_eq!(reader.plans(key, 10, 0).await.unwrap().0.len(), usize::from(sees));
         assert_eq!(reader.plan(key, &plan).await.unwrap().is_some(), sees);
         assert_eq!(reader.sessions(Some(project.id()), 10, 0).await.unwrap().1, u64::from(sees));
     }
     // Once it is deleted its own user does not reach it either.
     harness.store.soft_delete(key, at(2)).await.unwrap();
     assert!(mine.last_messages(key, 10).await.unwrap().is_empty());
-    assert!(mine.plans(key).await.unwrap().is_empty());
+    assert!(mine.plans(key, 10, 0).await.unwrap().0.is_empty());
     harness
 }
 

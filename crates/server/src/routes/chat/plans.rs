@@ -58,9 +58,8 @@ impl FromRequestParts<App> for TaskPath {
     ),
 )]
 pub(in super::super) async fn list(chat: MyChat, page: Page) -> ApiResult<Json<PlanList>> {
-    let plans: Vec<Plan> = chat.mine.plans(chat.row.key).await?.into_iter().map(|row| row.plan).collect();
-    let total = plans.len() as u64;
-    let plans = plans.into_iter().skip(page.offset as usize).take(page.limit as usize).collect();
+    let (rows, total) = chat.mine.plans(chat.row.key, page.limit, page.offset).await?;
+    let plans = rows.into_iter().map(|row| row.plan).collect();
     Ok(Json(PlanList { plans, total, limit: page.limit, offset: page.offset }))
 }
 

@@ -78,7 +78,8 @@ macro_rules! select_plans {
         concat!("SELECT turn, created_at, updated_at, body FROM plans", of_my_session!($rest))
     };
 }
-const PLANS: &str = select_plans!(" ORDER BY created_at, turn, plan_id");
+const PLANS: &str = select_plans!(" ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4");
+const COUNT_PLANS: &str = concat!("SELECT COUNT(*) FROM plans", of_my_session!(""));
 const PLAN: &str = select_plans!(" AND plan_id = $3");
 
 macro_rules! from_open_approvals {
@@ -172,9 +173,9 @@ impl UserStore {
         Ok((of_task(page, plan, task), total))
     }
 
-    /// Oldest first.
-    pub async fn plans(&self, key: SessionKey) -> Result<Vec<PlanRow>, StoreError> {
-        self.store.read(PLANS, self.of(key).to_vec(), plan_row).await
+    /// A page of a session's plans, oldest first, and how many there are.
+    pub async fn plans(&self, key: SessionKey, limit: u64, offset: u64) -> Result<(Vec<PlanRow>, u64), StoreError> {
+        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset, plan_row).await
     }
 
     pub async fn plan(&self, key: SessionKey, plan: &PlanId) -> Result<Option<PlanRow>, StoreError> {
