@@ -220,6 +220,10 @@ impl Workflow {
         skipped
     }
 
+    pub(crate) fn is_open(&self, task: &TaskId) -> bool {
+        self.tasks.iter().any(|known| known.id == *task && matches!(known.state, TaskProgress::Open(_)))
+    }
+
     pub(crate) fn has_open_tasks(&self) -> bool {
         self.tasks.iter().any(|task| matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)))
     }

@@ -1,11 +1,13 @@
 //! Who runs a client tool call: claims, leases, and results that come after they lapsed.
 
-use codelab_protocol::{CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Role, Tool, TurnId, TurnStatus};
+use codelab_protocol::{
+    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Origin, Role, Tool, TurnId, TurnStatus,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ended_or_unknown, text_of};
-use super::{Claim, OpenCall, Phase, Thread};
+use super::{Claim, OpenCall, Phase, Thread, Turn};
 use crate::session::Step;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
 use crate::{Answer, CallStatus, Effect, Kind, KnownCall, Lane, Refusal, Span};
@@ -17,8 +19,7 @@ pub(crate) struct LateCall {
     pub client_id: ClientId,
     pub tool: Tool,
     pub turn: TurnId,
-    pub lane: Lane,
-    pub task: Option<codelab_protocol::Origin>,
+    pub task: Option<Origin>,
 }
 
 impl Step<'_, '_> {
@@ -107,7 +108,6 @@ impl Step<'_, '_> {
             client_id: claim.client_id,
             tool: *tool,
             turn: thread.turn,
-            lane: thread.lane,
             task: self.task_of(&thread),
         });
         self.next_call(thread);
@@ -129,7 +129,11 @@ impl Step<'_, '_> {
         let text = format!("Late result of {tool} ({}), whose outcome was unknown: {}", late.call_id, text_of(&result));
         self.show_late_result(&late, result);
         let message = Message { name: Some(tool.to_owned()), ..self.new_message(Role::Tool, text) };
-        self.message(late.turn, late.task, message);
+        // A task that has ended is not asked again; the session's own history is read by whoever comes next.
+        let plan = self.session.turn.as_ref().filter(|turn| turn.id == late.turn).and_then(Turn::workflow);
+        let is_open = |origin: &Origin| plan.zip(origin.task_id.as_ref()).is_some_and(|(plan, task)| plan.is_open(task));
+        let task = late.task.clone().filter(is_open);
+        self.message(late.turn, task, message);
         match self.session.turn.as_ref().filter(|turn| turn.id == late.turn) {
             Some(turn) => turn.suspended().map_or(Answer::Span(span), Answer::Now),
             None => Answer::Now(TurnStatus::Completed),

@@ -27,7 +27,7 @@ pub enum MessageRange {
     From {
         ord: u64,
     },
-    /// Of this turn and all later ones.
+    /// From the first message of this turn on.
     FromTurn(TurnId),
     Task {
         plan: PlanId,
@@ -56,8 +56,11 @@ macro_rules! select_messages {
 }
 const MESSAGES_FROM: &str = select_messages!("ord >= $2 ORDER BY ord");
 const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
-// In the order of the index by turn, which the planner would not take for another order.
-const MESSAGES_FROM_TURN: &str = select_messages!("turn >= $2 ORDER BY turn, ord");
+// The turn's first message is found in the order of the index by turn, which the planner would not take for another one.
+// What is stored after it belongs to it, also the late result of a call of an earlier turn.
+const MESSAGES_FROM_TURN: &str = select_messages!(
+    "ord >= (SELECT ord FROM messages WHERE session_key = $1 AND turn >= $2 ORDER BY turn, ord LIMIT 1) ORDER BY ord"
+);
 
 const MESSAGES_OF_TASK: &str = concat!(
     "SELECT ",
@@ -117,11 +120,7 @@ impl Store {
         let (sql, from) = match range {
             MessageRange::All => (MESSAGES_FROM, 0),
             MessageRange::From { ord } => (MESSAGES_FROM, ord),
-            MessageRange::FromTurn(turn) => {
-                let mut by_turn = self.read(MESSAGES_FROM_TURN, vec![key.into(), turn.0.into()], message).await?;
-                by_turn.sort_by_key(|message| message.ord);
-                return Ok(by_turn);
-            }
+            MessageRange::FromTurn(turn) => (MESSAGES_FROM_TURN, turn.0),
             MessageRange::Last { before, limit } => {
                 let before = before.unwrap_or(u64::MAX);
                 let params = vec![key.into(), before.into(), (limit as u64).into()];

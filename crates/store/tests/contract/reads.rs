@@ -19,6 +19,8 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
         (MessageRange::All, 1..=9),
         (MessageRange::From { ord: 4 }, 4..=9),
         (MessageRange::FromTurn(TurnId(3)), 7..=9),
+        // With what came late of an earlier turn.
+        (MessageRange::FromTurn(TurnId(4)), 8..=9),
         (last(None, 4), 6..=9),
         (last(Some(4), 2), 2..=3),
         (last(Some(3), 10), 1..=2),
