@@ -2,7 +2,7 @@
 
 use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, UserMessage};
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, Plan, SessionId, UserId,
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, UserId,
 };
 use codelab_store::{Realm, Schedule, SessionRow};
 use serde_json::Value;
@@ -178,9 +178,9 @@ impl Runtime {
         Ok(true)
     }
 
-    /// `request`: what the plan was made for.
-    pub async fn retry_plan(&self, id: &SessionId, plan: Plan, request: String) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::RetryPlan { plan: Box::new(plan), request }).await
+    /// Runs the tasks of an ended plan again that did not end well.
+    pub async fn retry_plan(&self, id: &SessionId, plan_id: PlanId) -> Result<Reader, RuntimeError> {
+        self.submit(&name(id), Outside::RetryPlan { plan_id }).await
     }
 
     /// Ends the current turn. The flag says whether there was one.

@@ -10,7 +10,7 @@ use codelab_engine::{
     Answer, Applied, Budget, Decision, Effect, Input, KnownApproval, KnownCall, NoSpace, Refusal, Session, Span,
     UserMessage, World,
 };
-use codelab_protocol::{AgentName, CallId, ClientId, Digest, Plan, Timestamp, TurnId, TurnStatus};
+use codelab_protocol::{AgentName, CallId, ClientId, Digest, ErrorCode, PlanId, Timestamp, TurnId, TurnStatus};
 use codelab_store::{AuditHead, Epoch, NewSession, Realm, Schedule, SessionKey, StoreError, ToolCallStatus};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -72,7 +72,7 @@ pub(crate) enum Outside {
     Answer { call_id: CallId, text: String },
     Claim { call_id: CallId, client_id: ClientId },
     ClientGone { client_id: ClientId },
-    RetryPlan { plan: Box<Plan>, request: String },
+    RetryPlan { plan_id: PlanId },
     Decision { call_id: CallId, decision: Decision, digest: Option<Digest>, decided_by: String },
     Cancel { drop_queue: bool },
     Reset,
@@ -246,7 +246,7 @@ impl Owner {
                 Input::Claim { call_id, client_id, bound_is_gone, known }
             }
             Outside::ClientGone { client_id } => Input::ClientGone { client_id },
-            Outside::RetryPlan { plan, request } => Input::RetryPlan { plan, request },
+            Outside::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
             Outside::Decision { call_id, decision, digest, decided_by } => {
                 let known = match loaded.session.pending_approvals().any(|open| open.call_id == call_id) {
                     true => None,
@@ -257,6 +257,16 @@ impl Owner {
             Outside::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Outside::Reset => Input::Reset,
         })
+    }
+
+    /// As the plan stands now: an earlier retry can have run it to its end.
+    async fn stored_plan(&self, loaded: &Loaded, id: &PlanId) -> Result<Input, RuntimeError> {
+        let unknown = || Refusal::new(ErrorCode::PlanNotFound, "Plan not found");
+        let space = loaded.space.as_ref().ok_or_else(unknown)?;
+        let mine = self.runtime.store.of(space.user());
+        let row = mine.plan(loaded.key, id).await?.ok_or_else(unknown)?;
+        let request = mine.request(loaded.key, row.turn).await?.map(|asked| asked.message.content);
+        Ok(Input::RetryPlan { plan: Box::new(row.plan), request: request.unwrap_or_default() })
     }
 
     /// What the store knows of a call that no thread of the turn holds.

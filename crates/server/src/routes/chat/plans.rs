@@ -8,7 +8,6 @@ use codelab_engine::Decision;
 use codelab_protocol::{
     CallId, Digest, ErrorBody, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList, TaskId,
 };
-use codelab_store::PlanRow;
 use serde_json::Map;
 
 use super::super::decisions;
@@ -148,9 +147,7 @@ pub(in super::super) async fn retry(
     chat: MyChat,
     PlanPath(id): PlanPath,
 ) -> ApiResult<(StatusCode, Json<Plan>)> {
-    let PlanRow { plan: stored, turn, .. } = row(&chat, &id).await?;
-    let request = chat.mine.request(chat.row.key, turn).await?.map(|asked| asked.message.content);
-    app.runtime.retry_plan(chat.id(), stored, request.unwrap_or_default()).await?;
+    app.runtime.retry_plan(chat.id(), id.clone()).await?;
     Ok((StatusCode::ACCEPTED, Json(plan(&chat, &id).await?)))
 }
 
@@ -189,11 +186,7 @@ pub(in super::super) async fn task_messages(
 }
 
 async fn plan(chat: &MyChat, id: &PlanId) -> ApiResult<Plan> {
-    Ok(row(chat, id).await?.plan)
-}
-
-async fn row(chat: &MyChat, id: &PlanId) -> ApiResult<PlanRow> {
-    chat.mine.plan(chat.row.key, id).await?.ok_or_else(no_plan)
+    Ok(chat.mine.plan(chat.row.key, id).await?.ok_or_else(no_plan)?.plan)
 }
 
 fn no_plan() -> ApiError {
