@@ -2,6 +2,7 @@
 
 mod load;
 mod model;
+mod recall;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -330,8 +331,9 @@ impl Owner {
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
                 if !stopping {
-                    for call in calls {
-                        self.call_model(call).await;
+                    let recalled = self.recalled(&calls).await;
+                    for (call, recalled) in calls.into_iter().zip(recalled) {
+                        self.call_model(call, recalled).await;
                     }
                 }
                 Ok(applied.answer)

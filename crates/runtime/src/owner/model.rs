@@ -9,13 +9,13 @@ use codelab_engine::{
     Briefing, Input, ModelCall, ModelCallId, Purpose, classification_request, joining_request, planning_request,
     step_request,
 };
-use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, Role};
+use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
 use codelab_store::StoreError;
 use tokio::task::JoinHandle;
 
 use super::Owner;
+use super::recall::history;
 use crate::feed::{Answer, Feed};
-use crate::history::Recent;
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
 
@@ -67,8 +67,9 @@ impl Drop for ModelTask {
 }
 
 impl Owner {
-    pub(super) async fn call_model(&mut self, call: ModelCall) {
-        let request = self.request(&call).await;
+    /// `recalled`: what the agent is reminded of where it begins with this call.
+    pub(super) async fn call_model(&mut self, call: ModelCall, recalled: Option<Vec<String>>) {
+        let request = self.request(&call, recalled).await;
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
         let id = call.id;
@@ -92,7 +93,11 @@ impl Owner {
         self.models.0.push(ModelTask { id, task });
     }
 
-    async fn request(&mut self, call: &ModelCall) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+    async fn request(
+        &mut self,
+        call: &ModelCall,
+        recalled: Option<Vec<String>>,
+    ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
         let runtime = Arc::clone(&self.runtime);
         let unreadable = |error: StoreError| {
             tracing::error!(%error, "the history could not be read");
@@ -106,14 +111,7 @@ impl Owner {
         if let Purpose::Classify { text } = &call.purpose {
             return Ok((classification_request(&runtime.team, &runtime.default_model, text), Vec::new()));
         }
-        let recent = match &mut loaded.recent {
-            Some(recent) => recent,
-            none => {
-                let turn = Some(call.id.turn);
-                let recent = Recent::load(&runtime.store, loaded.key, turn, &runtime.prompt).await;
-                none.insert(recent.map_err(unreadable)?)
-            }
-        };
+        let recent = history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(unreadable)?;
         let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
         let (model, limits) = (&runtime.default_model, &runtime.prompt);
         let origin = match &call.purpose {
@@ -130,16 +128,10 @@ impl Owner {
         let agent = team.get(&call.agent).ok_or_else(|| {
             failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
         })?;
-        if let (Some(plan), Some(task)) = (&origin.plan_id, &origin.task_id) {
-            recent.load_task(&runtime.store, loaded.key, plan, task, limits).await.map_err(unreadable)?;
-        }
         let history = recent.history_of(origin);
         let known = loaded.session.turn().and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
-        let recalled = match (&loaded.space, history.current.iter().find(|message| message.role == Role::User)) {
-            // An agent remembers once, when it begins.
-            (Some(space), Some(asked)) if call.id.step == 1 => space.recall(&call.agent, &asked.content).await,
-            _ => known.map(|thread| thread.recalled().to_vec()).unwrap_or_default(),
-        };
+        // An agent remembers once, when it begins.
+        let recalled = recalled.unwrap_or_else(|| known.map(|thread| thread.recalled().to_vec()).unwrap_or_default());
         let request = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
