@@ -217,7 +217,7 @@ impl Runtime {
 
     /// All sessions of a user, from now on.
     pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user)
+        self.inner.user_events.listen(user, OpenStream::new(&self.inner.metrics))
     }
 
     /// Whether the session is in memory here, or somebody reads its events.
