@@ -97,7 +97,7 @@ pub struct MessageAccepted {
     pub status: AcceptedStatus,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow_id: Option<WorkflowId>,
-    /// How many messages are before it, itself included.
+    /// How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub position: Option<u64>,
 }

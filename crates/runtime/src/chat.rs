@@ -1,10 +1,10 @@
 //! Sessions of projects: what the server asks of the runtime for a user. Whose session it is, the caller has checked.
 
-use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, UserMessage};
+use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, UserMessage};
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, UserId,
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{Realm, Schedule, SessionRow};
+use codelab_store::{Realm, Schedule, SessionRow, StoreError};
 use serde_json::Value;
 
 use crate::metrics::{Metrics, OpenStream};
@@ -97,6 +97,15 @@ impl Runtime {
             let shown: String = target.chars().take(64).collect();
             codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found").with("agent", shown).into()
         })
+    }
+
+    /// Whether this turn of a session has begun and waits for a place at its agent.
+    pub async fn waits_for_agent(&self, id: &SessionId, turn: TurnId) -> Result<bool, RuntimeError> {
+        let Some(row) = self.inner.store.session(Realm::Project, id).await? else { return Ok(false) };
+        let session: Session = serde_json::from_str(&row.state)
+            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+        let turn = session.turn().filter(|now| now.id == turn);
+        Ok(turn.is_some_and(|turn| turn.threads().any(|thread| matches!(thread.phase, Phase::Queued))))
     }
 
     pub async fn chat_answer(&self, id: &SessionId, call_id: CallId, text: String) -> Result<Reader, RuntimeError> {

@@ -3,7 +3,7 @@
 use codelab_testkit::{Gate, Reply};
 use serde_json::json;
 
-use crate::kit::{Chat, Person, Stream, is_planning, says, server, task, tasks};
+use crate::kit::{Chat, Person, Stream, is_planning, says, server, server_with, task, tasks};
 
 /// A session whose first turn stands at the gate.
 async fn busy(server: &codelab_testkit::TestServer, gate: &Gate) -> (Chat, Stream) {
@@ -188,4 +188,34 @@ async fn a_request_behind_a_waiting_turn_is_told_that_it_is_queued() {
     chat.cancel().await.expect(200);
     chat.wait_for("task_completed", |data| data["response"] == "Done.").await;
     assert_eq!(chat.messages("?role=user").await[1]["message_id"], answer["message_id"]);
+}
+
+/// Another session's long work at the agent does not hold a request for ever.
+#[tokio::test]
+async fn a_request_to_a_busy_agent_is_told_that_it_is_queued() {
+    let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "600")]).await;
+    let me = Person::new(&server, 1);
+    let chat = me.chat().await;
+    let agents = me.get(&format!("/my/projects/{}/agents/", chat.project)).await.expect(200);
+    let coder = agents["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "agent_coder").unwrap();
+    let path = format!("/my/projects/{}/agents/{}", chat.project, coder["agent_id"].as_str().unwrap());
+    me.ask("PATCH", &path, Some(json!({ "concurrency_limit": 1 }))).await.expect(200);
+    let gate = Gate::new();
+    server.model.on(says("first"), Reply::text("First.").hold(&gate));
+    // Longer than a request's patience, and at the limit of its agent, but at work: it is waited for.
+    let first = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.call("coder", "first").await }
+    });
+    gate.reached().await;
+    let second = me.chat().await;
+    let answer = second.call("coder", "second").await.expect(202);
+    assert_eq!(
+        (&answer["status"], &answer["mode"], &answer["position"]),
+        (&json!("queued"), &json!("direct"), &json!(0))
+    );
+    assert_eq!(answer["message_id"], second.messages("").await[0]["message_id"]);
+    gate.open();
+    assert_eq!(first.await.unwrap().expect(200)["response"], "First.");
+    second.wait_for("task_completed", |data| data["response"] == "Done.").await;
 }

@@ -7,18 +7,23 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
     AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
-    MessageId, Role, TaskCompleted, TurnStatus,
+    MessageId, Role, SessionId, TaskCompleted, TurnId, TurnStatus,
 };
 use codelab_runtime::{Item, Reader};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
+use crate::app::App;
 use crate::error::{ApiError, ApiResult, retry_after};
 
-/// How long a request waits for an earlier message to end.
+/// How long a request waits for an earlier message to end, or for a place at its agent.
 const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a direct call showed so far.
 struct Seen {
+    turn: Option<TurnId>,
+    /// Its place behind earlier messages, until it begins.
+    queued: Option<u64>,
     user_message: Option<MessageId>,
     answer: Option<MessageId>,
     agent: AgentName,
@@ -52,30 +57,29 @@ fn acceptance(first: Option<&ChatEventBody>) -> Response {
     (StatusCode::ACCEPTED, Json(answer)).into_response()
 }
 
-/// Waits until the direct call to this agent ends or waits for somebody.
-pub(super) async fn direct(mut reader: Reader, agent: AgentName) -> ApiResult<Response> {
-    let mut seen = Seen { user_message: None, answer: None, agent, completed: None, error: None, pending: None };
-    if let Some(first) = next_event(&mut reader).await? {
-        if is_planned(&first.body) {
-            // The same message came before, without an agent's name.
-            return Ok(acceptance(Some(&first.body)));
-        }
-        let queued = matches!(first.body, ChatEventBody::MessageQueued(_)).then(|| acceptance(Some(&first.body)));
-        seen.note(first);
-        if let Some(queued) = queued {
-            match tokio::time::timeout(QUEUED_PATIENCE, reader.next()).await {
-                Ok(next) => {
-                    if let Some(answer) = seen.next(next?)? {
-                        return Ok(answer);
-                    }
-                }
-                Err(_) => return Ok(queued),
-            }
-        }
-    }
+/// Waits until the direct call to this agent ends or waits for somebody, but not for long for its turn to come.
+pub(super) async fn direct(
+    app: &App,
+    session: &SessionId,
+    mut reader: Reader,
+    agent: AgentName,
+) -> ApiResult<Response> {
+    let mut seen = Seen::new(agent);
+    let mut patience = tokio::time::interval_at(Instant::now() + QUEUED_PATIENCE, QUEUED_PATIENCE);
     loop {
-        if let Some(answer) = seen.next(reader.next().await?)? {
-            return Ok(answer);
+        tokio::select! {
+            item = reader.next() => {
+                if let Some(answer) = seen.next(item?)? {
+                    return Ok(answer);
+                }
+            }
+            _ = patience.tick() => {
+                if let Some(turn) = seen.turn
+                    && (seen.queued.is_some() || app.runtime.waits_for_agent(session, turn).await?)
+                {
+                    return Ok(seen.still_queued());
+                }
+            }
         }
     }
 }
@@ -110,10 +114,30 @@ fn parse(body: &str) -> ApiResult<ChatEvent> {
 }
 
 impl Seen {
+    fn new(agent: AgentName) -> Self {
+        Self {
+            turn: None,
+            queued: None,
+            user_message: None,
+            answer: None,
+            agent,
+            completed: None,
+            error: None,
+            pending: None,
+        }
+    }
+
     /// What comes next of the turn; the answer once it settles.
     fn next(&mut self, item: Option<Item>) -> ApiResult<Option<Response>> {
         match item {
-            Some(Item::Event(stored)) => self.note(parse(&stored.body)?),
+            Some(Item::Event(stored)) => {
+                let event = parse(&stored.body)?;
+                if self.turn.replace(stored.turn).is_none() && is_planned(&event.body) {
+                    // The same message came before, without an agent's name.
+                    return Ok(Some(acceptance(Some(&event.body))));
+                }
+                self.note(event);
+            }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
             Some(Item::Delta(_) | Item::Gap { .. }) => {}
             // The server stops; the turn goes on when it is back.
@@ -124,13 +148,29 @@ impl Seen {
         Ok(None)
     }
 
+    /// It did not begin in time; 0 are before it when only its agent is busy.
+    fn still_queued(&self) -> Response {
+        let answer = MessageAccepted {
+            message_id: self.user_message.clone(),
+            mode: ChatMode::Direct,
+            status: AcceptedStatus::Queued,
+            workflow_id: None,
+            position: Some(self.queued.unwrap_or(0)),
+        };
+        (StatusCode::ACCEPTED, Json(answer)).into_response()
+    }
+
     fn note(&mut self, event: ChatEvent) {
+        self.queued = None;
         let data = serde_json::to_value(&event.body).ok().and_then(|mut body| match body.get_mut("data") {
             Some(Value::Object(data)) => Some(std::mem::take(data)),
             _ => None,
         });
         match event.body {
-            ChatEventBody::MessageQueued(queued) => self.user_message = Some(queued.message_id),
+            ChatEventBody::MessageQueued(queued) => {
+                self.user_message = Some(queued.message_id);
+                self.queued = Some(queued.position);
+            }
             ChatEventBody::MessageCreated(created) if created.message.role == Role::User => {
                 self.user_message = Some(created.message.message_id);
             }

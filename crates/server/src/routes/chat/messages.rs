@@ -66,7 +66,7 @@ pub(in super::super) async fn send(
         return Ok(sse::chat_response(sent.reader, chat.id().clone()));
     }
     match sent.agent {
-        Some(agent) => answer::direct(sent.reader, agent).await,
+        Some(agent) => answer::direct(&app, chat.id(), sent.reader, agent).await,
         None => answer::accepted(sent.reader).await,
     }
 }
