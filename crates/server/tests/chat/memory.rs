@@ -7,7 +7,7 @@ use std::time::Duration;
 use codelab_testkit::{Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, server};
+use crate::kit::{Chat, Person, is_planning, server, tasks};
 
 /// How long an index may take that runs beside a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,8 +64,9 @@ async fn call(chat: &Chat, text: &str) -> Value {
     chat.call("coder", text).await.expect(200)
 }
 
+/// An earlier answer is used in a later turn, and invisible to other agents and projects.
 #[tokio::test]
-async fn an_earlier_answer_is_used_in_a_later_turn_and_invisible_to_another_project() {
+async fn rag_context_of_an_agent() {
     let server = server().await;
     let me = Person::new(&server, 1);
     let chat = me.chat().await;
@@ -86,6 +87,31 @@ async fn an_earlier_answer_is_used_in_a_later_turn_and_invisible_to_another_proj
     let answer = call(&there, "Which vault holds the key for deployment?").await;
     assert_eq!(answer["context"], json!([]));
     assert!(!asked(&server).contains("vault-seven"), "another project was told");
+}
+
+/// One request of a task carries what was said in the session, what its agent remembers, and the task itself.
+#[tokio::test]
+async fn combining_contexts() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let elsewhere = me.chat().await;
+    server.model.reply(Reply::text("The deploy keys are kept in vault-seven."));
+    call(&elsewhere, "Where do we keep the deploy keys?").await;
+    Agent::of(&me, elsewhere.project, "agent_coder").await.finds("deploy keys", "vault-seven").await;
+    let chat = me.chat().await;
+    server.model.reply(Reply::text("Noted: the release is called Kingfisher."));
+    chat.call("writer", "Remember the name of the release").await.expect(200);
+    let description = "Look up which vault holds the key for deployment.";
+    let task = json!({ "id": "a", "agent": "coder", "description": description, "depends_on": [] });
+    server.model.on(is_planning, Reply::text(tasks(&[task])));
+    let seen = chat.stream_plan("Prepare the release").await.all().await;
+    assert!(seen.one("task_completed")["context"][0].as_str().unwrap().contains("vault-seven"), "{:?}", seen.kinds());
+    let requests = server.model.requests();
+    let request = requests.iter().find(|request| request.message(-1) == description).expect("the task is asked");
+    let text = request.body.to_string();
+    for part in ["release is called Kingfisher", "Prepare the release", "vault-seven", description] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
 }
 
 #[tokio::test]
