@@ -168,14 +168,20 @@ async fn processing_timeout() {
     server.model.wait_until_in_flight(0).await;
 }
 
-/// The clock of a task stands still while somebody outside is awaited.
+/// The clock of a direct call and of a task stands still while somebody outside is awaited.
 #[tokio::test]
 async fn waiting_for_a_person_is_not_working() {
     let server =
         server_with(&[("CODELAB_LIMITS__TASK_TIMEOUT_SECONDS", "1"), ("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")])
             .await;
     let chat = Person::new(&server, 1).chat().await;
-    server.model.reply(Reply::tool_call("ask_followup_question", json!({ "question": "Which?" })));
+    let ask = Reply::tool_call("ask_followup_question", json!({ "question": "Which?" }));
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
+    let planned = chat.chat().await;
+    server.model.reply(ask.clone());
+    let seen = planned.stream_plan("Build it").await.all().await;
+    assert_eq!(seen.status(), "awaiting_answer");
+    server.model.reply(ask);
     let asked = Instant::now();
     let question = chat.call("coder", "choose").await.expect(200);
     // A turn of another session that does time out says when a second has passed.
@@ -186,6 +192,8 @@ async fn waiting_for_a_person_is_not_working() {
     let path = format!("questions/{}/answer/", question["pending"]["call_id"].as_str().unwrap());
     chat.post(&chat.path(&path), json!({ "answer": "this one" })).await.expect(200);
     chat.wait_for("task_completed", |data| data["response"] == "Done.").await;
+    planned.send(json!({ "content": "that one" })).await.expect(202);
+    planned.wait_for("workflow_completed", |data| data["status"] == "completed").await;
 }
 
 #[tokio::test]
