@@ -234,8 +234,6 @@ impl ApprovalStatus {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallStatus {
-    /// Waits for an approval or a result.
-    Open,
     Finished,
     Rejected,
     TimedOut,

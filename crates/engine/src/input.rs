@@ -6,7 +6,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{ApprovalStatus, CallStatus, Closed, Lane, ModelCallId};
+use crate::{Closed, Lane, ModelCallId};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -35,8 +35,8 @@ pub enum Input {
         /// Must be the digest that was shown, where the decision carries one.
         digest: Option<Digest>,
         decided_by: String,
-        /// What the store knows of an approval that the current turn does not hold.
-        known: Option<KnownApproval>,
+        /// The store knows the approval as decided, expired or cancelled.
+        known: bool,
     },
     /// A client says that it runs the call, or still does.
     Claim {
@@ -104,16 +104,9 @@ pub enum Decision {
 /// A tool call that is no longer open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownCall {
-    pub status: CallStatus,
     pub result_digest: Option<Digest>,
     /// The span of events that answered its result.
     pub span: Option<crate::Span>,
-}
-
-/// An approval that is no longer open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownApproval {
-    pub status: ApprovalStatus,
 }
 
 /// Why an input was not taken. The session is unchanged.

@@ -124,7 +124,6 @@ impl Prepared {
             }
             Effect::CallClosed { call_id, status, result_digest, span } => {
                 let status = match status {
-                    CallStatus::Open => ToolCallStatus::Open,
                     CallStatus::Finished => ToolCallStatus::Completed,
                     CallStatus::Rejected => ToolCallStatus::Rejected,
                     CallStatus::TimedOut => ToolCallStatus::Unknown,

@@ -1,33 +1,31 @@
 //! The one owner of a live session: takes its inputs in order, commits, shows, performs.
 
 mod load;
+mod loaded;
 mod model;
+mod outside;
 mod recall;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{
-    Answer, Applied, Budget, Decision, Effect, Input, KnownApproval, KnownCall, NoSpace, Refusal, Session, Span,
-    UserMessage, World,
-};
-use codelab_protocol::{AgentName, CallId, ClientId, Digest, ErrorCode, PlanId, Timestamp, TurnId, TurnStatus};
-use codelab_store::{AuditHead, Epoch, NewSession, Realm, Schedule, SessionKey, StoreError, ToolCallStatus};
-use serde_json::Value;
+use codelab_engine::{Answer, Budget, Input, Session};
+use codelab_protocol::{TurnId, TurnStatus};
+use codelab_store::{NewSession, Realm, SessionKey, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::loaded::Loaded;
 use self::model::ModelTasks;
+pub(crate) use self::outside::Outside;
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::commit::{Prepared, Standing, context, prepare};
+use crate::commit::{Prepared, context};
 use crate::feed::Feed;
-use crate::history::Recent;
-use crate::ids::RandomIds;
 use crate::metrics::{Metrics, Mode};
 use crate::registry::Name;
 use crate::runtime::{Inner, SessionView};
-use crate::space::{CallMode, Changes, Crew, Places, Space, SpaceKey, StepSpace};
+use crate::space::{CallMode, Crew, Places, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -64,21 +62,6 @@ pub(crate) struct Birth {
     pub space: Option<SpaceKey>,
 }
 
-/// What comes from outside; the owner adds what the store knows.
-#[derive(Clone)]
-pub(crate) enum Outside {
-    UserMessage(UserMessage),
-    SwitchAgent(AgentName),
-    ToolResult { call_id: CallId, result: Value, client: Option<ClientId> },
-    Answer { call_id: CallId, text: String },
-    Claim { call_id: CallId, client_id: ClientId },
-    ClientGone { client_id: ClientId },
-    RetryPlan { plan_id: PlanId },
-    Decision { call_id: CallId, decision: Decision, digest: Option<Digest>, decided_by: String },
-    Cancel { drop_queue: bool },
-    Reset,
-}
-
 /// An input that was committed.
 pub(crate) struct Taken {
     pub key: SessionKey,
@@ -98,21 +81,6 @@ pub(crate) struct Owner {
     began: Option<(TurnId, CallMode, Instant)>,
     /// An outcome that the database did not take yet; the others wait behind it, where they are.
     retry: Option<(Input, Instant)>,
-}
-
-/// The session as far as it is in memory.
-pub(crate) struct Loaded {
-    key: SessionKey,
-    epoch: Epoch,
-    session: Session,
-    system_prompt: Option<String>,
-    audit_head: AuditHead,
-    schedule: Schedule,
-    recent: Option<Recent>,
-    /// The worker space of its project; none in the runtime realm.
-    space: Option<Arc<Space>>,
-    /// Not in the store yet; the first commit makes it.
-    new: bool,
 }
 
 impl Owner {
@@ -214,68 +182,6 @@ impl Owner {
     fn taken(&self, answer: Answer) -> Result<Taken, RuntimeError> {
         let loaded = self.loaded.as_ref().ok_or(RuntimeError::SessionNotFound)?;
         Ok(Taken { key: loaded.key, answer, view: SessionView::of(&loaded.session) })
-    }
-
-    /// The span of an earlier message with the same `client_message_id`.
-    async fn repeated(&self, input: &Outside) -> Result<Option<Span>, RuntimeError> {
-        let (Outside::UserMessage(message), Some(loaded)) = (input, &self.loaded) else { return Ok(None) };
-        let Some(id) = message.client_message_id.as_ref().filter(|_| !loaded.new) else { return Ok(None) };
-        let known = self.runtime.store.input(loaded.key, id).await?;
-        Ok(known.map(|input| Span { turn: input.turn, after_seq: input.after_seq }))
-    }
-
-    /// Adds what the store knows of calls and approvals that are not open any more.
-    async fn informed(&self, input: Outside) -> Result<Input, RuntimeError> {
-        let Some(loaded) = &self.loaded else { return Err(RuntimeError::SessionNotFound) };
-        let store = &self.runtime.store;
-        Ok(match input {
-            Outside::UserMessage(message) => Input::UserMessage(message),
-            Outside::SwitchAgent(agent) => Input::SwitchAgent { agent },
-            Outside::ToolResult { call_id, result, client } => {
-                let known = self.known_call(loaded, &call_id).await?;
-                Input::ToolResult { call_id, result, client, known }
-            }
-            Outside::Answer { call_id, text } => {
-                let known = self.known_call(loaded, &call_id).await?;
-                Input::Answer { call_id, text, known }
-            }
-            Outside::Claim { call_id, client_id } => {
-                let known = self.known_call(loaded, &call_id).await?;
-                let bound = loaded.session.bound_client();
-                let gone = |space: &Space| bound.is_some_and(|bound| space.client_is_gone(bound));
-                let bound_is_gone = loaded.space.as_deref().is_none_or(gone);
-                Input::Claim { call_id, client_id, bound_is_gone, known }
-            }
-            Outside::ClientGone { client_id } => Input::ClientGone { client_id },
-            Outside::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
-            Outside::Decision { call_id, decision, digest, decided_by } => {
-                let known = match loaded.session.pending_approvals().any(|open| open.call_id == call_id) {
-                    true => None,
-                    false => store.approval(loaded.key, &call_id).await?.and_then(|row| known_approval(row.status)),
-                };
-                Input::Decision { call_id, decision, digest, decided_by, known }
-            }
-            Outside::Cancel { drop_queue } => Input::Cancel { drop_queue },
-            Outside::Reset => Input::Reset,
-        })
-    }
-
-    /// As the plan stands now: an earlier retry can have run it to its end.
-    async fn stored_plan(&self, loaded: &Loaded, id: &PlanId) -> Result<Input, RuntimeError> {
-        let unknown = || Refusal::new(ErrorCode::PlanNotFound, "Plan not found");
-        let space = loaded.space.as_ref().ok_or_else(unknown)?;
-        let mine = self.runtime.store.of(space.user());
-        let row = mine.plan(loaded.key, id).await?.ok_or_else(unknown)?;
-        let request = mine.request(loaded.key, row.turn).await?.map(|asked| asked.message.content);
-        Ok(Input::RetryPlan { plan: Box::new(row.plan), request: request.unwrap_or_default() })
-    }
-
-    /// What the store knows of a call that no thread of the turn holds.
-    async fn known_call(&self, loaded: &Loaded, call_id: &CallId) -> Result<Option<KnownCall>, RuntimeError> {
-        if loaded.holds(call_id) {
-            return Ok(None);
-        }
-        Ok(self.runtime.store.tool_call(loaded.key, call_id).await?.map(known_call))
     }
 
     /// An input that comes from this server itself. If the database does not take it now, it is tried again.
@@ -501,81 +407,10 @@ impl Owner {
     }
 }
 
-impl Loaded {
-    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
-    fn apply(
-        &mut self,
-        input: Input,
-        runtime: &Inner,
-        crew: Option<&Crew>,
-        places: &mut Places,
-        now: Timestamp,
-        stopping: bool,
-    ) -> (Result<Applied, Refusal>, Changes) {
-        let (limits, policy) = (&runtime.limits, &runtime.policy);
-        let (Some(space), Some(crew)) = (&self.space, crew) else {
-            let (team, space) = (&runtime.team, &mut NoSpace);
-            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
-            return (self.session.apply(input, &mut world), Changes::default());
-        };
-        let session_id = self.session.id().clone();
-        let mut step = StepSpace { space, crew, session: &session_id, places, changes: Changes::default() };
-        let (team, space) = (&crew.team, &mut step);
-        let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
-        let applied = self.session.apply(input, &mut world);
-        (applied, step.changes)
-    }
-
-    fn prepare(
-        &self,
-        realm: Realm,
-        effects: Vec<Effect>,
-        activity: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<Prepared, StoreError> {
-        let standing =
-            Standing { key: self.key, epoch: self.epoch, realm, schedule: self.schedule, audit_head: &self.audit_head };
-        prepare(&self.session, effects, &standing, activity, now)
-            .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
-    }
-
-    /// Whether the current turn still holds this call.
-    fn holds(&self, call_id: &CallId) -> bool {
-        self.session.turn().is_some_and(|turn| turn.threads().any(|thread| thread.phase.call_id() == Some(call_id)))
-    }
-}
-
 impl Drop for Owner {
     fn drop(&mut self) {
         self.forget();
     }
-}
-
-fn known_call(row: codelab_store::ToolCallRow) -> KnownCall {
-    use codelab_engine::CallStatus;
-    let status = match row.status {
-        ToolCallStatus::Open => CallStatus::Open,
-        ToolCallStatus::Completed => CallStatus::Finished,
-        ToolCallStatus::Rejected => CallStatus::Rejected,
-        ToolCallStatus::Cancelled => CallStatus::Cancelled,
-        ToolCallStatus::Unknown => CallStatus::TimedOut,
-    };
-    let span = row.after_seq.map(|after_seq| Span { turn: row.turn, after_seq });
-    KnownCall { status, result_digest: row.result_digest, span }
-}
-
-fn known_approval(status: codelab_store::ApprovalStatus) -> Option<KnownApproval> {
-    use codelab_engine::ApprovalStatus;
-    use codelab_store::ApprovalStatus as Stored;
-    let status = match status {
-        Stored::Pending => return None,
-        Stored::Approved => ApprovalStatus::Approved,
-        Stored::Edited => ApprovalStatus::Edited,
-        Stored::Rejected => ApprovalStatus::Rejected,
-        Stored::Expired => ApprovalStatus::Expired,
-        Stored::Cancelled => ApprovalStatus::Cancelled,
-    };
-    Some(KnownApproval { status })
 }
 
 fn error_name(error: &StoreError) -> &'static str {

@@ -8,8 +8,7 @@ use super::{OpenCall, Phase, Thread, error_data, too_deep};
 use crate::session::Step;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
-    Answer, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, KnownApproval,
-    Refusal,
+    Answer, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, Refusal,
 };
 
 impl Step<'_, '_> {
@@ -65,7 +64,7 @@ impl Step<'_, '_> {
         decision: Decision,
         digest: Option<Digest>,
         decided_by: String,
-        known: Option<KnownApproval>,
+        known: bool,
     ) -> Result<Answer, Refusal> {
         let open = self.session.pending_approvals().find(|approval| approval.call_id == call_id);
         let Some(approval) = open else { return Err(not_pending(&call_id, known)) };
@@ -221,10 +220,10 @@ pub(super) fn rule_name(key: &RememberKey) -> String {
     }
 }
 
-fn not_pending(call_id: &CallId, known: Option<KnownApproval>) -> Refusal {
+fn not_pending(call_id: &CallId, known: bool) -> Refusal {
     let refusal = match known {
-        Some(_) => Refusal::new(ErrorCode::Conflict, "The approval was decided, expired or cancelled already"),
-        None => Refusal::new(ErrorCode::PendingApprovalNotFound, format!("No pending approval: {call_id}")),
+        true => Refusal::new(ErrorCode::Conflict, "The approval was decided, expired or cancelled already"),
+        false => Refusal::new(ErrorCode::PendingApprovalNotFound, format!("No pending approval: {call_id}")),
     };
     refusal.with("tool_call_id", call_id.as_str())
 }

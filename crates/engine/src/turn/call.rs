@@ -366,7 +366,7 @@ impl Step<'_, '_> {
 
 fn known_result(call_id: &CallId, digest: &Digest, known: Option<KnownCall>) -> Result<Answer, Refusal> {
     match &known {
-        Some(KnownCall { span: Some(span), result_digest, .. }) if result_digest.as_ref() == Some(digest) => {
+        Some(KnownCall { span: Some(span), result_digest }) if result_digest.as_ref() == Some(digest) => {
             Ok(Answer::Repeat(*span))
         }
         known => Err(ended_or_unknown(call_id, known.is_some())),

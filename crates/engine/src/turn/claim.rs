@@ -131,7 +131,8 @@ impl Step<'_, '_> {
         let message = Message { name: Some(tool.to_owned()), ..self.new_message(Role::Tool, text) };
         // A task that has ended is not asked again; the session's own history is read by whoever comes next.
         let plan = self.session.turn.as_ref().filter(|turn| turn.id == late.turn).and_then(Turn::workflow);
-        let is_open = |origin: &Origin| plan.zip(origin.task_id.as_ref()).is_some_and(|(plan, task)| plan.is_open(task));
+        let is_open =
+            |origin: &Origin| plan.zip(origin.task_id.as_ref()).is_some_and(|(plan, task)| plan.is_open(task));
         let task = late.task.clone().filter(is_open);
         self.message(late.turn, task, message);
         match self.session.turn.as_ref().filter(|turn| turn.id == late.turn) {

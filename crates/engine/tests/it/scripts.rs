@@ -154,7 +154,7 @@ impl Play {
             Some(_) => None,
         };
         let call_id = asked.unwrap_or_else(|| self.call(task));
-        Input::Decision { call_id, decision, digest: None, decided_by: "user 1".to_owned(), known: None }
+        Input::Decision { call_id, decision, digest: None, decided_by: "user 1".to_owned(), known: false }
     }
 
     /// The call that a thread has open, else the last one that there was.
@@ -198,8 +198,8 @@ impl Play {
     fn show(&mut self, effect: &Effect) {
         match effect {
             Effect::CallOpened { call_id, .. } => self.last_call = Some(call_id.clone()),
-            Effect::CallClosed { call_id, status, result_digest, span } => {
-                let known = KnownCall { status: *status, result_digest: result_digest.clone(), span: *span };
+            Effect::CallClosed { call_id, result_digest, span, .. } => {
+                let known = KnownCall { result_digest: result_digest.clone(), span: *span };
                 self.calls.insert(call_id.clone(), known);
             }
             Effect::PlanSaved { plan, .. } => self.plan = Some(Plan::clone(plan)),

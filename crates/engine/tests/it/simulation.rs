@@ -7,9 +7,7 @@ mod checks;
 mod project;
 mod rng;
 
-use codelab_engine::{
-    Decision, Effect, Input, KnownApproval, Mode, ModelCallId, MultipleToolCalls, Phase, Session, UserMessage,
-};
+use codelab_engine::{Decision, Effect, Input, Mode, ModelCallId, MultipleToolCalls, Phase, Session, UserMessage};
 use codelab_protocol::{AgentName, CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, RawToolCall};
 use serde_json::{Value, json};
 
@@ -229,7 +227,7 @@ impl Life {
             2 => Decision::Approve { remember: true },
             _ => Decision::Approve { remember: false },
         };
-        let known: Option<KnownApproval> = self.record.known_approval(&call_id);
+        let known = self.record.known_approval(&call_id);
         Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownApproval, KnownCall, Limits, MessageRecord,
-    ModelCallId, Purpose, Session, Span,
+    ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall, Limits, MessageRecord, ModelCallId,
+    Purpose, Session, Span,
 };
 use codelab_protocol::{CallId, ChunkBody, Digest, Role, TurnId, TurnStatus};
 use serde_json::{Map, Value};
@@ -192,11 +192,10 @@ impl Record {
     pub fn known_call(&self, call_id: &CallId) -> Option<KnownCall> {
         let call = self.calls.get(call_id)?;
         let (result_digest, span) = call.result.clone().unzip();
-        Some(KnownCall { status: call.status.unwrap_or(CallStatus::Open), result_digest, span })
+        Some(KnownCall { result_digest, span })
     }
 
-    pub fn known_approval(&self, call_id: &CallId) -> Option<KnownApproval> {
-        let status = self.approvals.get(call_id)?.status?;
-        Some(KnownApproval { status })
+    pub fn known_approval(&self, call_id: &CallId) -> bool {
+        self.approvals.get(call_id).is_some_and(|asked| asked.status.is_some())
     }
 }

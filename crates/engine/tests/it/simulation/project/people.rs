@@ -22,7 +22,7 @@ impl Life {
 
     pub(super) fn approved(call_id: CallId) -> Input {
         let decision = Decision::Approve { remember: false };
-        Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known: None }
+        Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known: false }
     }
 
     fn message(&mut self, agent: Option<AgentName>) -> Input {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    Answer, Applied, Approval, ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownApproval,
-    KnownCall, Lane, MessageRecord, ModelCallId, Phase, Purpose, Session, Span, Spending,
+    Answer, Applied, Approval, ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall, Lane,
+    MessageRecord, ModelCallId, Phase, Purpose, Session, Span, Spending,
 };
 use codelab_protocol::{CallId, ChatEventBody, ClientId, Digest, Origin, Plan, Role, TaskId, TurnId, TurnStatus};
 use serde_json::{Map, Value};
@@ -347,12 +347,11 @@ impl Record {
     pub fn known_call(&self, call_id: &CallId) -> Option<KnownCall> {
         let call = self.calls.get(call_id)?;
         let (result_digest, span) = call.result.clone().unzip();
-        Some(KnownCall { status: call.status.unwrap_or(CallStatus::Open), result_digest, span })
+        Some(KnownCall { result_digest, span })
     }
 
-    pub fn known_approval(&self, call_id: &CallId) -> Option<KnownApproval> {
-        let status = self.approvals.get(call_id)?.status?;
-        Some(KnownApproval { status })
+    pub fn known_approval(&self, call_id: &CallId) -> bool {
+        self.approvals.get(call_id).is_some_and(|asked| asked.status.is_some())
     }
 }
 

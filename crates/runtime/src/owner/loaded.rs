@@ -1,0 +1,72 @@
+//! A session in memory: what its owner holds of it between two inputs.
+
+use std::sync::Arc;
+
+use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
+use codelab_protocol::{CallId, Timestamp};
+use codelab_store::{AuditHead, Epoch, Realm, Schedule, SessionKey, StoreError};
+
+use crate::commit::{Prepared, Standing, prepare};
+use crate::history::Recent;
+use crate::ids::RandomIds;
+use crate::runtime::Inner;
+use crate::space::{Changes, Crew, Places, Space, StepSpace};
+
+/// The session as far as it is in memory.
+pub(super) struct Loaded {
+    pub(super) key: SessionKey,
+    pub(super) epoch: Epoch,
+    pub(super) session: Session,
+    pub(super) system_prompt: Option<String>,
+    pub(super) audit_head: AuditHead,
+    pub(super) schedule: Schedule,
+    pub(super) recent: Option<Recent>,
+    /// The worker space of its project; none in the runtime realm.
+    pub(super) space: Option<Arc<Space>>,
+    /// Not in the store yet; the first commit makes it.
+    pub(super) new: bool,
+}
+
+impl Loaded {
+    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
+    pub(super) fn apply(
+        &mut self,
+        input: Input,
+        runtime: &Inner,
+        crew: Option<&Crew>,
+        places: &mut Places,
+        now: Timestamp,
+        stopping: bool,
+    ) -> (Result<Applied, Refusal>, Changes) {
+        let (limits, policy) = (&runtime.limits, &runtime.policy);
+        let (Some(space), Some(crew)) = (&self.space, crew) else {
+            let (team, space) = (&runtime.team, &mut NoSpace);
+            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
+            return (self.session.apply(input, &mut world), Changes::default());
+        };
+        let session_id = self.session.id().clone();
+        let mut step = StepSpace { space, crew, session: &session_id, places, changes: Changes::default() };
+        let (team, space) = (&crew.team, &mut step);
+        let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
+        let applied = self.session.apply(input, &mut world);
+        (applied, step.changes)
+    }
+
+    pub(super) fn prepare(
+        &self,
+        realm: Realm,
+        effects: Vec<Effect>,
+        activity: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Prepared, StoreError> {
+        let standing =
+            Standing { key: self.key, epoch: self.epoch, realm, schedule: self.schedule, audit_head: &self.audit_head };
+        prepare(&self.session, effects, &standing, activity, now)
+            .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
+    }
+
+    /// Whether the current turn still holds this call.
+    pub(super) fn holds(&self, call_id: &CallId) -> bool {
+        self.session.turn().is_some_and(|turn| turn.threads().any(|thread| thread.phase.call_id() == Some(call_id)))
+    }
+}
