@@ -152,12 +152,28 @@ impl Life {
 
     fn crash(&mut self) {
         assert!(snapshot(&self.session).len() < MAX_STATE_BYTES, "the state grows without bounds");
+        if self.rng.one_in(3) {
+            self.stop();
+        }
         self.session = restored(&self.session);
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.stage.space.lose_places();
         let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
         self.commit(input);
+    }
+
+    /// A server that was asked to stop hears of a few more outcomes, and makes no call any more.
+    fn stop(&mut self) {
+        self.stage.stopping = true;
+        for _ in 0..self.rng.below(5) {
+            let input = self.helpful_input();
+            if let Ok(applied) = self.session.apply(input.clone(), &mut self.stage.world()) {
+                self.record.commit(&input, &applied, &self.session, &self.stage);
+                self.past_models.extend(self.record.made());
+            }
+        }
+        self.stage.stopping = false;
     }
 
     fn any_input(&mut self) -> Input {

@@ -31,6 +31,8 @@ pub struct Record {
     workflows: Workflows,
     spent: u64,
     failed_in_step: BTreeSet<TaskId>,
+    /// How many of them because the server stopped.
+    stopped_in_step: usize,
 }
 
 #[derive(Default)]
@@ -53,6 +55,7 @@ impl Record {
     pub fn commit(&mut self, input: &Input, applied: &Applied, session: &Session, stage: &Stage) {
         self.made.clear();
         self.failed_in_step.clear();
+        self.stopped_in_step = 0;
         self.taken(input, applied.answer);
         let lost = self.lose_calls(input, session);
         for effect in &applied.effects {
@@ -133,6 +136,7 @@ impl Record {
             }
             Effect::CallModel(call) => {
                 let id = call.id;
+                assert!(!stage.stopping || id.lane == Lane::OWN, "a task that begins while the server stops is lost");
                 assert!(self.past_models.insert((id.turn, id.lane, id.step, id.attempt)), "{id:?} is made twice");
                 assert_eq!(self.models.insert((id.turn, id.lane), id), None, "two calls of one thread");
                 self.made.push(id);
@@ -169,6 +173,7 @@ impl Record {
             }
             ChatEventBody::TaskFailed(failed) => {
                 self.failed_in_step.insert(failed.task_id.clone());
+                self.stopped_in_step += usize::from(failed.error.message.starts_with("The server stopped"));
             }
             _ => {}
         }
@@ -222,6 +227,8 @@ impl Record {
             let again = ModelCallId { attempt: call.attempt.saturating_sub(1), ..*call };
             assert!(call.attempt == 0 || lost.contains(&again), "{call:?} repeats what was not lost");
         }
+        let lost_tasks = lost.iter().filter(|call| call.lane != Lane::OWN).count();
+        assert!(self.stopped_in_step <= lost_tasks, "a restart fails tasks that were not at work");
         for call in lost {
             let turn = session.turn().filter(|turn| turn.id == call.turn);
             let again = ModelCallId { attempt: call.attempt + 1, ..*call };
@@ -288,19 +295,23 @@ impl Record {
         let shown: Vec<&CallId> = session.pending_approvals().map(|approval| &approval.call_id).collect();
         assert_eq!(shown.len(), pending.len(), "a question is shown twice");
         assert_eq!(pending, shown.into_iter().collect(), "the pending approvals differ");
-        self.check_places(session, &stage.space);
+        self.check_places(session, stage);
         if let Some(workflow) = session.turn().and_then(|turn| turn.workflow()) {
             self.workflows.agree(&workflow.plan(None));
         }
     }
 
     /// A thread has a place exactly while it works or waits for one; money is set aside for calls only.
-    fn check_places(&self, session: &Session, space: &TestSpace) {
+    fn check_places(&self, session: &Session, stage: &Stage) {
+        let space = &stage.space;
         space.check_limits();
         let threads = session.turn().into_iter().flat_map(|turn| turn.threads());
         let placed = threads.filter(|thread| matches!(thread.phase, Phase::Thinking { .. } | Phase::Queued));
         let placed: BTreeSet<Lane> = placed.map(|thread| thread.lane()).collect();
-        assert_eq!(space.own_lanes(), placed, "places are held that nobody works at, or the reverse");
+        let held = space.own_lanes();
+        // While the server stops, tasks wait for the next start without a place.
+        let fits = if stage.stopping { held.is_subset(&placed) } else { held == placed };
+        assert!(fits, "{held:?} hold places, {placed:?} work or wait for one");
         let calling: BTreeSet<Lane> = self.models.keys().map(|(_, lane)| *lane).collect();
         assert!(space.reserved.keys().all(|lane| calling.contains(lane)), "money is set aside for nothing");
     }
