@@ -4,12 +4,11 @@ use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, Us
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{Realm, Schedule, SessionRow, StoreError};
+use codelab_store::{Realm, SessionRow, StoreError};
 use serde_json::Value;
 
-use crate::metrics::{Metrics, OpenStream};
+use crate::metrics::OpenStream;
 use crate::owner::{Birth, Mail, Outside, Taken};
-use crate::reader::Scope;
 use crate::registry::Name;
 use crate::runtime::{Runtime, SessionView};
 use crate::space::{CallMode, ClientsFull, Space, SpaceKey};
@@ -120,14 +119,7 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        let decided = match &decision {
-            Decision::Approve { .. } => "approve",
-            Decision::Edit { .. } => "edit",
-            Decision::Reject { .. } => "reject",
-        };
-        let reader = self.submit(&name(id), Outside::Decision { call_id, decision, digest, decided_by }).await?;
-        Metrics::count(&self.inner.metrics.approvals, decided);
-        Ok(reader)
+        self.decide_in(&name(id), call_id, decision, digest, decided_by).await
     }
 
     /// A client takes a call, or keeps it; the seconds of its lease.
@@ -194,8 +186,7 @@ impl Runtime {
 
     /// Ends the current turn. The flag says whether there was one.
     pub async fn cancel_chat(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(&name(id), Outside::Cancel { drop_queue }).await?;
-        Ok((taken.view, taken.answer != Answer::Nothing))
+        self.cancel_in(&name(id), drop_queue).await
     }
 
     /// Really deletes the session's rows, and what agents remember of it.
@@ -210,18 +201,11 @@ impl Runtime {
 
     /// What an earlier server left of the session is recovered first.
     pub async fn touch_chat(&self, row: &SessionRow) -> Result<(), RuntimeError> {
-        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
-        if mine || row.schedule == Schedule::default() {
-            return Ok(());
-        }
-        self.ask(&name(&row.session_id), |reply| Mail::Touch { reply: Some(reply) }).await
+        self.recover(&name(&row.session_id), row).await.map(drop)
     }
 
     pub fn chat_events(&self, row: &SessionRow, after: u64, follow: bool) -> Reader {
-        let feed = self.inner.registry.feed(&name(&row.session_id));
-        feed.found(row.last_seq, row.schedule == Schedule::default());
-        let open = OpenStream::new(&self.inner.metrics);
-        Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
+        self.log_of(&name(&row.session_id), row, after, follow)
     }
 
     /// All sessions of a user, from now on.

@@ -218,20 +218,12 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        let decided = match &decision {
-            Decision::Approve { .. } => "approve",
-            Decision::Edit { .. } => "edit",
-            Decision::Reject { .. } => "reject",
-        };
-        let reader = self.submit(&name(id), Outside::Decision { call_id, decision, digest, decided_by }).await?;
-        Metrics::count(&self.inner.metrics.approvals, decided);
-        Ok(reader)
+        self.decide_in(&name(id), call_id, decision, digest, decided_by).await
     }
 
     /// Ends the current turn. The flag says whether there was one.
     pub async fn cancel(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(&name(id), Outside::Cancel { drop_queue }).await?;
-        Ok((taken.view, taken.answer != Answer::Nothing))
+        self.cancel_in(&name(id), drop_queue).await
     }
 
     pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
@@ -268,22 +260,53 @@ impl Runtime {
     /// The same, after what an earlier server left behind has been recovered.
     pub async fn recovered_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
         let row = self.session(id).await?;
-        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
-        if mine || row.schedule == Schedule::default() {
-            return Ok(row);
-        }
-        self.ask(&name(id), |reply| Mail::Touch { reply: Some(reply) }).await?;
-        self.session(id).await
+        if self.recover(&name(id), &row).await? { self.session(id).await } else { Ok(row) }
     }
 
     /// The session's events after a number.
     pub async fn events(&self, id: &SessionId, after: u64, follow: bool) -> Result<Reader, RuntimeError> {
         let row = self.session(id).await?;
-        let name = name(id);
-        let feed = self.inner.registry.feed(&name);
+        Ok(self.log_of(&name(id), &row, after, follow))
+    }
+
+    pub(crate) async fn decide_in(
+        &self,
+        name: &Name,
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    ) -> Result<Reader, RuntimeError> {
+        let decided = match &decision {
+            Decision::Approve { .. } => "approve",
+            Decision::Edit { .. } => "edit",
+            Decision::Reject { .. } => "reject",
+        };
+        let reader = self.submit(name, Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        Metrics::count(&self.inner.metrics.approvals, decided);
+        Ok(reader)
+    }
+
+    pub(crate) async fn cancel_in(&self, name: &Name, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+        let taken = self.input(name, Outside::Cancel { drop_queue }).await?;
+        Ok((taken.view, taken.answer != Answer::Nothing))
+    }
+
+    /// Recovers what an earlier server left of the session; says whether there was anything.
+    pub(crate) async fn recover(&self, name: &Name, row: &SessionRow) -> Result<bool, RuntimeError> {
+        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
+        if mine || row.schedule == Schedule::default() {
+            return Ok(false);
+        }
+        self.ask(name, |reply| Mail::Touch { reply: Some(reply) }).await?;
+        Ok(true)
+    }
+
+    pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
+        let feed = self.inner.registry.feed(name);
         feed.found(row.last_seq, row.schedule == Schedule::default());
         let open = OpenStream::new(&self.inner.metrics);
-        Ok(Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open))
+        Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
     }
 
     pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {
