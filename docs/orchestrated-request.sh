@@ -73,7 +73,7 @@ next_event workflow_completed
 echo "$event"
 
 say 'Every step, as the event log holds it'
-api GET "/my/chat/$session/events/?follow=false" | sed -n 's/^event: //p' | uniq -c
+api GET "/my/chat/$session/events/?follow=false" | sed -n 's/^event: //p' | paste -sd ' ' | fold -s -w 118
 
 say 'What was said'
 api GET "/my/chat/$session/messages/" && echo

@@ -170,3 +170,34 @@ async fn tokens_that_make_no_sense_are_refused() {
     }
     assert!(!folder.exists(), "nothing is made for a refused token");
 }
+
+/// With the demonstration model, as the guide says.
+#[tokio::test]
+async fn the_guide_to_a_planned_request_shows_what_is_seen() {
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        println!("skipped: curl is not installed");
+        return;
+    }
+    let mut lab = Lab::prepare(&[]).await;
+    lab.settings.retain(|(name, _)| name != "LLM_PROXY_URL");
+    lab.boot().await;
+    let data_dir = lab.data_dir().to_str().unwrap();
+    let token = ran(&["token", "--user", "1", "--data-dir", data_dir], &lab.settings).await;
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut script = tokio::process::Command::new("bash");
+    script.arg(docs.join("orchestrated-request.sh"));
+    let output = script.env("CODELAB_URL", &lab.server().url).env("TOKEN", token.trim()).output().await.unwrap();
+    let seen = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{seen}{}", String::from_utf8_lossy(&output.stderr));
+    let guide = std::fs::read_to_string(docs.join("orchestrated-request.md")).unwrap();
+    // The headings, and the words of the list of events; ids and times are others each time.
+    let headings =
+        |text: &str| text.lines().filter(|line| line.starts_with("== ")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(headings(&seen), headings(&guide));
+    let events = |text: &str| {
+        let (_, rest) = text.split_once("== Every step, as the event log holds it\n").expect("the list of events");
+        let (list, _) = rest.split_once("\n\n").expect("something after it");
+        list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(events(&seen), events(&guide));
+}
