@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use self::loaded::Loaded;
-use self::model::ModelTasks;
+use self::model::{ModelTasks, Next};
 pub(crate) use self::outside::Outside;
 use crate::RuntimeError;
 use crate::clock::now;
@@ -111,10 +111,13 @@ impl Owner {
                     Some(mail) => self.open(mail).await,
                     None => break,
                 },
-                outcome = self.models.finished(), if self.retry.is_none() => {
-                    runtime.failpoint.pass("model_finished");
-                    self.inside(outcome).await;
-                }
+                next = self.models.next(), if self.retry.is_none() => match next {
+                    Next::Recalled(call, recalled) => self.call_model(call, Some(recalled)).await,
+                    Next::Outcome(outcome) => {
+                        runtime.failpoint.pass("model_finished");
+                        self.inside(outcome).await;
+                    }
+                },
                 granted = self.places.granted(space.as_deref()), if self.retry.is_none() => self.inside(granted).await,
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((input, _)) = self.retry.take() {
@@ -237,10 +240,7 @@ impl Owner {
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
                 if !stopping {
-                    let recalled = self.recalled(&calls).await;
-                    for (call, recalled) in calls.into_iter().zip(recalled) {
-                        self.call_model(call, recalled).await;
-                    }
+                    self.begin_calls(calls).await;
                 }
                 Ok(applied.answer)
             }

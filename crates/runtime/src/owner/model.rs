@@ -18,21 +18,32 @@ use super::recall::history;
 use crate::feed::{Answer, Feed};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
+use crate::space::Space;
 
-/// The model calls under way; dropping one aborts it.
+/// The model calls under way, and those whose agents are still being reminded; dropping one aborts it.
 #[derive(Default)]
 pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
-    task: JoinHandle<Finished>,
+    task: JoinHandle<Ended>,
 }
 
-type Finished = (Result<ModelOutput, ModelFailure>, Vec<String>);
+enum Ended {
+    Recalled(ModelCall, Vec<String>),
+    Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
+}
+
+/// What comes next of the calls.
+pub(crate) enum Next {
+    /// The call can be made: this is what its agent is reminded of.
+    Recalled(ModelCall, Vec<String>),
+    Outcome(Input),
+}
 
 impl ModelTasks {
-    /// Waits for an outcome; for ever when no call is under way.
-    pub async fn finished(&mut self) -> Input {
+    /// Waits for the next thing to do; for ever when no call is under way.
+    pub async fn next(&mut self) -> Next {
         let (place, ended) = std::future::poll_fn(|context| {
             for (place, ModelTask { task, .. }) in self.0.iter_mut().enumerate() {
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
@@ -43,11 +54,25 @@ impl ModelTasks {
         })
         .await;
         let call = self.0.swap_remove(place).id;
-        let (outcome, recalled) = ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "a model call ended abnormally");
-            (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
+        let (outcome, recalled) = match ended {
+            Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
+            Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
+            Err(error) => {
+                tracing::error!(%error, "a model call ended abnormally");
+                (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
+            }
+        };
+        Next::Outcome(Input::ModelFinished { call, outcome, recalled })
+    }
+
+    /// The call waits until its agent is reminded of what it was asked.
+    pub fn recall(&mut self, call: ModelCall, space: Arc<Space>, asked: String) {
+        let id = call.id;
+        let task = tokio::spawn(async move {
+            let recalled = space.recall(&call.agent, &asked).await;
+            Ended::Recalled(call, recalled)
         });
-        Input::ModelFinished { call, outcome, recalled }
+        self.0.push(ModelTask { id, task });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -86,8 +111,8 @@ impl Owner {
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let task = tokio::spawn(async move {
             match request {
-                Ok((request, recalled)) => (perform(&runtime, &feed, &call, request).await, recalled),
-                Err(failure) => (Err(failure), Vec::new()),
+                Ok((request, recalled)) => Ended::Finished(perform(&runtime, &feed, &call, request).await, recalled),
+                Err(failure) => Ended::Finished(Err(failure), Vec::new()),
             }
         });
         self.models.0.push(ModelTask { id, task });

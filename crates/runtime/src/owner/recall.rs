@@ -3,28 +3,22 @@
 use codelab_engine::{ModelCall, Purpose};
 use codelab_protocol::Role;
 use codelab_store::{SessionKey, StoreError};
-use futures_util::future::join_all;
 
 use super::Owner;
 use crate::history::Recent;
 use crate::runtime::Inner;
 
 impl Owner {
-    /// For each call what its agent is reminded of; none where it does not begin with it. All are looked for at once: a
-    /// memory that hangs holds a step up once, however many tasks begin in it.
-    pub(super) async fn recalled(&mut self, calls: &[ModelCall]) -> Vec<Option<Vec<String>>> {
-        let mut searches = Vec::with_capacity(calls.len());
+    /// Makes the calls. An agent that begins is reminded first; that takes its time beside the owner, who goes on.
+    pub(super) async fn begin_calls(&mut self, calls: Vec<ModelCall>) {
         for call in calls {
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
-            let asked = self.asked(call).await;
-            searches.push(async move {
-                match (space, asked) {
-                    (Some(space), Some(asked)) => Some(space.recall(&call.agent, &asked).await),
-                    _ => None,
-                }
-            });
+            let asked = if space.is_some() { self.asked(&call).await } else { None };
+            match space.zip(asked) {
+                Some((space, asked)) => self.models.recall(call, space, asked),
+                None => self.call_model(call, None).await,
+            }
         }
-        join_all(searches).await
     }
 
     /// What the agent that begins with this call is asked to do.
