@@ -2,38 +2,64 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use codelab_memory::{CollectionName, EdgeOptions, Filter, Interaction, InteractionId, Memory, Query};
+use codelab_bench::LabelledSet;
+use codelab_memory::{
+    CollectionName, EdgeOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory, MemoryHealth,
+    Query,
+};
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
 const STARTERS: [&str; 4] = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"];
 const BATCH: u64 = 250;
 const SAMPLES: i64 = 200;
-const VERBS: [&str; 8] = ["fixed", "reviewed", "исправил", "проверил", "виправив", "додав", "deployed", "tested"];
-const THINGS: [&str; 8] = ["parser", "server", "ошибку", "файлы", "запити", "налаштування", "cache", "migration"];
+/// Labelled interactions that make up one text: about 60 words, as a turn leaves them behind.
+const PARTS: u64 = 3;
+const TOP_K: usize = 10;
 
-/// Creating a project's four memories, adding to one, searching it, opening it again.
+/// Creating a project's four memories, adding to one, searching it, opening it again, and what an open one occupies.
 #[derive(Parser)]
 struct Options {
     /// Folder on the disk to measure; a temporary one is made in it
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Interactions in the memory that is searched
-    #[arg(long, default_value_t = 10_000)]
-    interactions: u64,
+    /// Interactions in the memories that are searched, one after the other
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
+    interactions: Vec<u64>,
+    /// Server with an OpenAI-compatible /v1/embeddings: searches are by meaning as well, and wait for its answers
+    #[arg(long, requires = "model")]
+    embeddings: Option<String>,
+    /// Embedding model
+    #[arg(long, requires = "embeddings")]
+    model: Option<String>,
+    /// Opens memories that an earlier part of the program has filled, and says what they occupy
+    #[arg(long, hide = true)]
+    opened: Option<usize>,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    ensure!(options.interactions >= BATCH, "--interactions must be at least {BATCH}");
-    let folder = tempfile::tempdir_in(&options.dir)?;
-    let memory = Memory::embedded(EdgeOptions::new(folder.path()), None);
+    if let Some(collections) = options.opened {
+        return print_occupied(&options.dir, collections).await;
+    }
+    let texts = Texts::new(LabelledSet::read()?);
+    measure_small(&options.dir, &texts).await?;
+    for &interactions in &options.interactions {
+        ensure!(interactions.is_multiple_of(BATCH), "--interactions must be multiples of {BATCH}");
+        measure_filled(&options, &texts, interactions).await?;
+    }
+    Ok(())
+}
 
+async fn measure_small(dir: &Path, texts: &Texts) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir_in(dir)?;
+    let memory = Memory::embedded(EdgeOptions::new(folder.path()), None);
     let mut creations = Vec::new();
     for project in 1..=SAMPLES {
         let started = Instant::now();
@@ -47,28 +73,39 @@ async fn main() -> anyhow::Result<()> {
     let mut first = Vec::new();
     for project in 1..=SAMPLES {
         let started = Instant::now();
-        memory.add(&name(project, STARTERS[1])?, vec![interaction(0)]).await?;
+        memory.add(&name(project, STARTERS[0])?, vec![texts.interaction(0)]).await?;
         first.push(started.elapsed());
     }
     print("first addition", first);
+    memory.close().await;
+    occupied(folder.path(), EdgeOptions::new(dir).max_open)
+}
 
+async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> anyhow::Result<()> {
+    println!("{interactions} interactions");
+    let folder = tempfile::tempdir_in(&options.dir)?;
+    let model = options.embeddings.as_ref().zip(options.model.as_ref());
+    let embedder = model.map(|(url, model)| Embedder::new(EmbedderOptions::new(url, model))).transpose()?;
+    let memory = Memory::embedded(EdgeOptions::new(folder.path()), embedder);
     let collection = name(1, STARTERS[0])?;
+    memory.create(&collection).await?;
     let filled = Instant::now();
-    for start in (0..options.interactions).step_by(BATCH as usize) {
-        memory.add(&collection, (start..start + BATCH).map(interaction).collect()).await?;
+    for start in (0..interactions).step_by(BATCH as usize) {
+        memory.add(&collection, (start..start + BATCH).map(|id| texts.interaction(id)).collect()).await?;
     }
-    println!("{:<24} {:>8.1} ms in batches of {BATCH}", "fill", millis(filled.elapsed()));
+    println!("  {:<24} {:>8.2} s in batches of {BATCH}", "fill", filled.elapsed().as_secs_f64());
+
+    print("search", searches(&memory, &collection, texts, &Filter::default()).await?);
+    let filter = Filter { kind: Some("task".into()), success: Some(true), ..Filter::default() };
+    print("search with a filter", searches(&memory, &collection, texts, &filter).await?);
 
     let mut additions = Vec::new();
     for id in 0..SAMPLES as u64 {
         let started = Instant::now();
-        memory.add(&collection, vec![interaction(options.interactions * 2 + id)]).await?;
+        memory.add(&collection, vec![texts.interaction(interactions + id)]).await?;
         additions.push(started.elapsed());
     }
     print("add one", additions);
-    print("search", searches(&memory, &collection, &Filter::default()).await?);
-    let filter = Filter { kind: Some("task".into()), success: Some(true), ..Filter::default() };
-    print("search with a filter", searches(&memory, &collection, &filter).await?);
 
     let mut openings = Vec::new();
     for _ in 0..20 {
@@ -78,20 +115,76 @@ async fn main() -> anyhow::Result<()> {
         openings.push(started.elapsed());
     }
     print("open", openings);
-    Ok(())
+    print("search once opened", searches(&memory, &collection, texts, &Filter::default()).await?);
+    // A model that fails costs no search, so a figure could be that of words alone.
+    ensure!(memory.health().await == MemoryHealth::Healthy, "the embedding model failed");
+    memory.close().await;
+    occupied(folder.path(), 1)
 }
 
-async fn searches(memory: &Memory, collection: &CollectionName, filter: &Filter) -> anyhow::Result<Vec<Duration>> {
+async fn searches(
+    memory: &Memory,
+    collection: &CollectionName,
+    texts: &Texts,
+    filter: &Filter,
+) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
-    for n in 0..SAMPLES as u64 {
-        let text = format!("who {} the {} of module{}", pick(&VERBS, n), pick(&THINGS, n / 3), n % 97);
-        let query = Query { text, top_k: 10, filter: filter.clone() };
+    let mut found = 0;
+    for query in &texts.set.queries {
+        let query = Query { text: query.text.clone(), top_k: TOP_K, filter: filter.clone() };
         let started = Instant::now();
         let hits = memory.search(collection, &query).await?;
         times.push(started.elapsed());
-        ensure!(!hits.is_empty(), "a search found nothing");
+        found += usize::from(!hits.is_empty());
     }
+    ensure!(found > 0, "no search found anything");
     Ok(times)
+}
+
+/// Another process opens them, so that nothing else is counted.
+fn occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
+    let mut process = Command::new(std::env::current_exe()?);
+    let status = process.arg("--dir").arg(root).arg("--opened").arg(collections.to_string()).status()?;
+    ensure!(status.success(), "the process that opens memories failed");
+    Ok(())
+}
+
+async fn print_occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
+    let texts = Texts::new(LabelledSet::read()?);
+    let memory = Memory::embedded(EdgeOptions { max_open: collections, ..EdgeOptions::new(root) }, None);
+    let before = Resident::now()?;
+    for project in 1..=collections as i64 {
+        memory.count(&name(project, STARTERS[0])?).await?;
+    }
+    Resident::now()?.print_since(&before, "memory, opened", collections);
+    for project in 1..=collections as i64 {
+        searches(&memory, &name(project, STARTERS[0])?, &texts, &Filter::default()).await?;
+    }
+    Resident::now()?.print_since(&before, "memory, searched", collections);
+    Ok(())
+}
+
+/// What a process occupies, in KiB: its own, and pages of files, which the system can take back.
+struct Resident {
+    own: u64,
+    files: u64,
+}
+
+impl Resident {
+    fn now() -> anyhow::Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let value = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).with_context(|| field.to_owned())
+        };
+        Ok(Self { own: value("RssAnon")?, files: value("RssFile")? + value("RssShmem")? })
+    }
+
+    fn print_since(&self, before: &Self, what: &str, collections: usize) {
+        let each = |now: u64, before: u64| now.saturating_sub(before) as f64 / collections as f64 / 1024.0;
+        let (own, files) = (each(self.own, before.own), each(self.files, before.files));
+        println!("  {what:<24} {own:>8.2} MiB and {files:.2} MiB of files in each of {collections}");
+    }
 }
 
 fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
@@ -100,37 +193,43 @@ fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
     Ok(CollectionName::new(user, project, &AgentName::parse(agent)?)?)
 }
 
-/// About 60 words, as a turn leaves them behind.
-fn interaction(id: u64) -> Interaction {
-    let sentence = |n: u64| {
-        format!(
-            "{} the {} of module{} because test{} failed. ",
-            pick(&VERBS, n),
-            pick(&THINGS, n / 8),
-            n % 97,
-            n % 1009
-        )
-    };
-    Interaction {
-        id: InteractionId(id),
-        text: (0..7).map(|n| sentence(id * 7 + n)).collect(),
-        kind: if id.is_multiple_of(2) { "task" } else { "chat" }.into(),
-        success: !id.is_multiple_of(5),
-        task_id: None,
-        session_id: None,
-        timestamp: Timestamp::from_millis(1_790_000_000_000 + id as i64),
-        metadata: serde_json::Map::new(),
+/// Interactions in any number, made of the labelled ones, so that words are as frequent as people make them.
+struct Texts {
+    set: LabelledSet,
+}
+
+impl Texts {
+    fn new(set: LabelledSet) -> Self {
+        Self { set }
+    }
+
+    fn interaction(&self, id: u64) -> Interaction {
+        let text =
+            |part| self.set.interactions[scattered(id * PARTS + part) % self.set.interactions.len()].text.as_str();
+        let parts: Vec<&str> = (0..PARTS).map(text).collect();
+        Interaction {
+            id: InteractionId(id),
+            text: format!("{} (change {})", parts.join(" "), id * 7919 % 1_000_003),
+            kind: if id.is_multiple_of(2) { "task" } else { "chat" }.into(),
+            success: !id.is_multiple_of(5),
+            task_id: None,
+            session_id: None,
+            timestamp: Timestamp::from_millis(1_790_000_000_000 + id as i64),
+            metadata: serde_json::Map::new(),
+        }
     }
 }
 
-fn pick<'a>(words: &[&'a str; 8], n: u64) -> &'a str {
-    words[(n % 8) as usize]
+/// The same number for the same `n`, without a pattern in a row of them.
+fn scattered(n: u64) -> usize {
+    let mixed = (n ^ (n >> 31)).wrapping_add(0x9e37_79b9).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33) as usize
 }
 
 fn print(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |share: usize| millis(times[(times.len() - 1) * share / 100]);
-    println!("{what:<24} {:>8.2} ms median, {:>8.2} ms P95", at(50), at(95));
+    println!("  {what:<24} {:>8.2} ms P50, {:>8.2} ms P95, {:>8.2} ms worst", at(50), at(95), at(100));
 }
 
 fn millis(time: Duration) -> f64 {

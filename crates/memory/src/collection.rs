@@ -12,7 +12,12 @@ use crate::MemoryError;
 /// Distinct agents have distinct names: the ids are digits, and the agent's name is all that stands between the
 /// project's id and the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CollectionName(Arc<str>);
+pub struct CollectionName {
+    name: Arc<str>,
+    user: UserId,
+    project: ProjectId,
+    agent: AgentName,
+}
 
 impl CollectionName {
     /// A project's agents are named with `a-z 0-9 _`; other names that an agent can have are refused here, because
@@ -22,7 +27,8 @@ impl CollectionName {
         if !agent.as_str().bytes().all(is_allowed) {
             return Err(MemoryError::Invalid { reason: format!("agent {agent} must be named with a-z 0-9 _") });
         }
-        Ok(Self(format!("user{user}_project{project}_{agent}_context").into()))
+        let name = format!("user{user}_project{project}_{agent}_context").into();
+        Ok(Self { name, user, project, agent: agent.clone() })
     }
 
     /// Reads a name that `new` made; `None` for any other.
@@ -33,13 +39,18 @@ impl CollectionName {
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// Whose memory it is.
+    pub fn parts(&self) -> (UserId, ProjectId, AgentName) {
+        (self.user, self.project, self.agent.clone())
     }
 }
 
 impl fmt::Display for CollectionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 

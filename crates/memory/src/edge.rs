@@ -150,15 +150,15 @@ impl EdgeEngine {
     pub async fn health(&self) -> MemoryHealth {
         let options = self.pool.options.clone();
         if self.pool.blocking(move || folder::check_root(&options)).await.is_err() {
-            return MemoryHealth::Degraded { reason: "the memory folder cannot be written".into() };
+            return MemoryHealth::Unavailable { reason: "the memory folder cannot be written".into() };
         }
         for collection in self.pool.broken().iter().take(HEALTH_RETRIES) {
             // Its outcome is kept by the pool.
             let _ = self.count(collection).await;
         }
-        match self.pool.broken().len() {
-            0 => MemoryHealth::Healthy,
-            broken => MemoryHealth::Degraded { reason: format!("{broken} memories cannot be opened") },
+        match self.pool.broken() {
+            broken if broken.is_empty() => MemoryHealth::Healthy,
+            collections => MemoryHealth::Broken { collections },
         }
     }
 }

@@ -99,6 +99,11 @@ impl Embedder {
         })
     }
 
+    /// The meaning of each text, in order, for whoever compares meanings outside a memory. `None` where the model failed.
+    pub async fn vectors(&self, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
+        self.embed(texts).await.map(|embedded| embedded.vectors)
+    }
+
     pub(crate) fn known_layout(&self) -> Option<DenseLayout> {
         self.layout.get().cloned()
     }
@@ -150,10 +155,10 @@ impl Embedder {
             // Its text is not repeated: a server may quote the key in it.
             return Err(format!("it answered {status}"));
         }
-        self.vectors(answer, texts.len())
+        self.read(answer, texts.len())
     }
 
-    fn vectors(&self, answer: Value, wanted: usize) -> Result<Vec<Vec<f32>>, String> {
+    fn read(&self, answer: Value, wanted: usize) -> Result<Vec<Vec<f32>>, String> {
         let mut answer: Answer = serde_json::from_value(answer).map_err(|error| error.to_string())?;
         answer.data.sort_by_key(|item| item.index);
         let size = answer.data.first().map_or(0, |item| item.embedding.len());
@@ -184,7 +189,7 @@ mod tests {
     fn vectors_are_taken_in_order_or_refused() {
         let embedder = Embedder::new(EmbedderOptions::new("http://model/v1/", "m")).expect("good options");
         let item = |index: usize, vector: Value| json!({"index": index, "embedding": vector});
-        let vectors = |items: &[Value], wanted| embedder.vectors(json!({"data": items}), wanted);
+        let vectors = |items: &[Value], wanted| embedder.read(json!({"data": items}), wanted);
         assert!(vectors(&[], 0).is_err(), "a size must be known");
         assert_eq!(
             vectors(&[item(1, json!([3, 4])), item(0, json!([1, 2.5]))], 2),

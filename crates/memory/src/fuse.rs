@@ -5,8 +5,10 @@ use std::collections::HashMap;
 
 use crate::Hit;
 
-/// Ranks weigh 1/(K + rank): the usual value, with which no single list decides alone.
-const RRF_K: f32 = 60.0;
+/// Ranks weigh 1/(K + rank). Small, as in Qdrant itself, so that the first of either list stays among the first: a
+/// question in other words has only chance hits by its words, and with a large K those that meaning knows as well, however
+/// far down, would push out its best.
+const RRF_K: f32 = 2.0;
 
 /// One answer from what was found by each means, every list best first. A single list keeps its own scores.
 pub(crate) fn lists(mut lists: Vec<Vec<Hit>>, top_k: usize) -> Vec<Hit> {
@@ -66,6 +68,13 @@ mod tests {
         assert_eq!(ids(&lists(vec![list(&[1, 2, 3]), list(&[4, 3])], 3)), [3, 4, 1]);
         assert_eq!(ids(&lists(vec![list(&[1, 2]), list(&[])], 9)), [1, 2]);
         assert_eq!(ids(&lists(vec![], 9)), [0; 0]);
+    }
+
+    #[test]
+    fn the_first_of_one_list_outranks_what_is_far_down_in_both() {
+        let by_words: Vec<u64> = (10..50).collect();
+        let by_meaning: Vec<u64> = std::iter::once(1).chain((10..49).rev()).collect();
+        assert!(ids(&lists(vec![list(&by_words), list(&by_meaning)], 5)).contains(&1));
     }
 
     #[test]

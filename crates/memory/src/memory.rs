@@ -48,7 +48,16 @@ pub enum Created {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryHealth {
     Healthy,
-    Degraded { reason: String },
+    /// The embedding model does not answer; words decide alone.
+    WordsOnly,
+    /// These cannot be opened; the others can.
+    Broken {
+        collections: Vec<CollectionName>,
+    },
+    /// It cannot be used.
+    Unavailable {
+        reason: String,
+    },
 }
 
 macro_rules! on_engine {
@@ -73,6 +82,11 @@ impl Memory {
 
     fn new(engine: Engine, embedder: Option<Embedder>) -> Self {
         Self { engine, embedder: embedder.map(Arc::new) }
+    }
+
+    /// Whether its collections are in this process, and nobody else's.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.engine, Engine::Edge(_))
     }
 
     /// Makes sure that the collection exists. One that was written by another analysis of words is replaced by a new one.
@@ -162,7 +176,7 @@ impl Memory {
     pub async fn health(&self) -> MemoryHealth {
         match on_engine!(self.health()) {
             MemoryHealth::Healthy if self.embedder.as_ref().is_some_and(|embedder| embedder.is_paused()) => {
-                MemoryHealth::Degraded { reason: "the embedding model does not answer; words decide alone".into() }
+                MemoryHealth::WordsOnly
             }
             health => health,
         }

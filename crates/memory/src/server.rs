@@ -180,7 +180,7 @@ impl ServerEngine {
             Ok(_) => MemoryHealth::Healthy,
             Err(refusal) => {
                 tracing::warn!(%refusal, "the Qdrant server cannot be used");
-                MemoryHealth::Degraded { reason: "the Qdrant server cannot be used".into() }
+                MemoryHealth::Unavailable { reason: "the Qdrant server cannot be used".into() }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! term needs a new `VECTOR_NAME`, so that collections written before it are seen as outdated and are rebuilt.
 
 mod bm25;
+mod russian;
 mod stem;
 mod ukrainian;
 mod words;
@@ -11,4 +12,4 @@ mod words;
 pub(crate) use bm25::{SparseVector, document, query};
 
 /// The sparse vector of every collection. Its number is the version of this analysis.
-pub(crate) const VECTOR_NAME: &str = "bm25_v1";
+pub(crate) const VECTOR_NAME: &str = "bm25_v2";

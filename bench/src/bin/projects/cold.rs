@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// What a new project has on the bus.
+/// What a new project has on the bus, each with its memory.
 const STARTER_AGENTS: u64 = 4;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -20,7 +20,7 @@ pub struct Cold {
     child: Child,
     /// Kept open: the server may write to it.
     _stdout: Lines<BufReader<ChildStdout>>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Cold {
@@ -40,7 +40,7 @@ impl Cold {
         ensure!(token.status.success(), "no token: {}", String::from_utf8_lossy(&token.stderr));
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
         let client = Client::new(&url, Access::Bearer(token))?;
-        Ok(Self { client, child, _stdout: stdout, _folder: folder })
+        Ok(Self { client, child, _stdout: stdout, folder })
     }
 
     /// The time of the request, which is the first.
@@ -51,7 +51,20 @@ impl Cold {
         let space = format!("/my/projects/{}/worker-space", made["project_id"]);
         let space = self.ask(Method::GET, &space, "", 200).await?;
         ensure!(space["active_agents"] == STARTER_AGENTS, "the project is not ready: {space}");
+        let collections = self.collections(&made["project_id"])?;
+        ensure!(collections == STARTER_AGENTS, "the project has {collections} memories");
         Ok(took)
+    }
+
+    /// The memories of a project's agents. Inside the process each begins as a folder with a marker; the engine's files
+    /// come with the first thing remembered.
+    fn collections(&self, project: &Value) -> anyhow::Result<u64> {
+        let of_project = format!("_project{project}_");
+        let mut found = 0;
+        for entry in std::fs::read_dir(self.folder.path().join("memory"))? {
+            found += u64::from(entry?.file_name().to_string_lossy().contains(&of_project));
+        }
+        Ok(found)
     }
 
     async fn ask(&self, method: Method, path: &str, body: &'static str, status: u16) -> anyhow::Result<Value> {

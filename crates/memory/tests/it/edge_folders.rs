@@ -42,7 +42,7 @@ async fn a_broken_folder_is_unavailable_and_hinders_no_other() {
     assert!(is_unavailable(&memory.search(&broken, &asked("word")).await));
     assert!(is_unavailable(&memory.add(&broken, vec![said(3, "more")]).await));
     assert!(is_unavailable(&memory.create(&broken).await));
-    assert!(matches!(memory.health().await, MemoryHealth::Degraded { .. }));
+    assert_eq!(memory.health().await, MemoryHealth::Broken { collections: vec![broken.clone()] });
     assert_eq!(found(&memory, &whole, "word").await, [2]);
 
     fs::remove_file(&folder).unwrap();
@@ -67,7 +67,7 @@ async fn damaged_files_never_panic_and_a_rebuild_repairs_them() {
         assert!(is_unavailable(&searched) || (!is_certain && searched.is_ok()), "{damage}: {searched:?}");
         if searched.is_err() {
             assert!(is_unavailable(&memory.create(&name).await), "{damage}");
-            assert!(matches!(memory.health().await, MemoryHealth::Degraded { .. }), "{damage}");
+            assert!(matches!(memory.health().await, MemoryHealth::Broken { .. }), "{damage}");
         }
         assert_eq!(memory.rebuild(&name, [said(1, "kept words")]).await.unwrap(), 1, "{damage}");
         assert_eq!(found(&memory, &name, "word").await, [1], "{damage}");
@@ -101,7 +101,7 @@ async fn a_folder_taken_away_beneath_an_open_memory_is_noticed() {
     assert!(is_missing(&memory.add(&name, vec![said(2, "lost words")]).await));
     fs::write(&options.root, "not a folder").unwrap();
     assert!(is_unavailable(&memory.create(&name).await));
-    assert!(matches!(memory.health().await, MemoryHealth::Degraded { .. }));
+    assert!(matches!(memory.health().await, MemoryHealth::Unavailable { .. }));
 
     fs::remove_file(&options.root).unwrap();
     fs::rename(place.path().join("aside"), &options.root).unwrap();
@@ -148,7 +148,7 @@ async fn a_full_disk_is_refused_before_it_is_met() {
     filled(&roomy, &name).await.close().await;
     let memory = Memory::embedded(EdgeOptions { min_free_bytes: u64::MAX, ..roomy }, None);
     assert!(is_unavailable(&memory.add(&name, vec![said(2, "more words")]).await));
-    assert!(matches!(memory.health().await, MemoryHealth::Degraded { .. }));
+    assert!(matches!(memory.health().await, MemoryHealth::Unavailable { .. }));
     assert_eq!(found(&memory, &name, "word").await, [1], "what is there is still found");
     memory.clear(&name).await.unwrap();
     assert_eq!(memory.count(&name).await.unwrap(), 0, "and can be cleared");

@@ -7,5 +7,6 @@ mod contract;
 mod edge_folders;
 mod meaning;
 mod model;
+mod quality;
 mod standin;
 mod unreachable_server;

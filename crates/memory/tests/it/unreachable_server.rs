@@ -19,7 +19,7 @@ async fn assert_degraded(url: String) {
     assert!(is_unavailable(&memory.rebuild(&name, [said(1, "words")]).await));
     let error = memory.search(&name, &asked("word")).await.unwrap_err();
     assert!(!error.to_string().contains("canary"), "{error}");
-    assert!(matches!(memory.health().await, MemoryHealth::Degraded { .. }));
+    assert!(matches!(memory.health().await, MemoryHealth::Unavailable { .. }));
 }
 
 #[tokio::test]
