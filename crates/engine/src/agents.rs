@@ -122,6 +122,23 @@ impl Team {
         Self { mode: Mode::Multi, universal: known_name(UNIVERSAL), agents }
     }
 
+    /// The same agents without hands: each specialist works with what the server itself can do, and nothing else.
+    pub fn with_server_tools_only(&self) -> Self {
+        let mut extra_tools = vec![Tool::Echo, Tool::Calculator];
+        if self.specialists().count() > 1 {
+            extra_tools.push(Tool::SwitchMode);
+        }
+        let tools = |agent: &Agent| match agent.name.as_str() {
+            ORCHESTRATOR => (Vec::new(), Vec::new()),
+            _ => (vec![Tool::AttemptCompletion, Tool::AskFollowupQuestion], extra_tools.clone()),
+        };
+        let bare = |agent: &Agent| {
+            let (allowed_tools, extra_tools) = tools(agent);
+            Agent { allowed_tools, extra_tools, ..agent.clone() }
+        };
+        Self { agents: self.agents.iter().map(bare).collect(), ..self.clone() }
+    }
+
     /// An agent by its name, or by its name without the `agent_` prefix.
     pub fn resolve(&self, name: &str) -> Option<&Agent> {
         let prefixed = |agent: &&Agent| agent.name.as_str().strip_prefix(PREFIX) == Some(name);
@@ -246,6 +263,8 @@ fn known_name(name: &'static str) -> AgentName {
 
 #[cfg(test)]
 mod tests {
+    use codelab_protocol::ToolSide;
+
     use super::*;
 
     fn tools(agent: &Agent) -> Vec<&'static str> {
@@ -305,6 +324,20 @@ mod tests {
         let names: Vec<_> = single.agents().iter().map(|agent| agent.name.as_str()).collect();
         assert_eq!(names, ["orchestrator", "universal"]);
         assert_eq!(tools(single.get(single.single()).unwrap()), all);
+    }
+
+    #[test]
+    fn a_team_without_hands_has_server_tools_only() {
+        for (mode, switches) in [(Mode::Multi, true), (Mode::Single, false)] {
+            let team = Team::built_in(mode).unwrap().with_server_tools_only();
+            for agent in team.specialists() {
+                let offered: Vec<Tool> = agent.offered(Lane::OWN).collect();
+                assert!(offered.iter().all(|tool| tool.side() == ToolSide::Server), "{}: {offered:?}", agent.name);
+                assert!(agent.offers(Tool::AskFollowupQuestion, Lane::OWN) && agent.offers(Tool::Echo, Lane::OWN));
+                assert_eq!(agent.offers(Tool::SwitchMode, Lane::OWN), switches, "{}", agent.name);
+            }
+            assert_eq!(team.get(&orchestrator()).unwrap().offered(Lane::OWN).count(), 0);
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub enum Effect {
     ProjectBudget(Budget),
     /// What an agent will be able to remember.
     Remember(Interaction),
-    /// The call to make. Which calls are still wanted, the session says: [`crate::Turn::model_calls`].
+    /// The call to make. Which calls are still wanted, the session says: [`crate::Session::model_calls`].
     CallModel(ModelCall),
 }
 
@@ -297,6 +297,11 @@ pub enum Purpose {
     Step {
         message_id: MessageId,
         origin: Origin,
+    },
+    /// A summary of the session's own messages of these numbers.
+    Summarize {
+        from: u64,
+        before: u64,
     },
     /// A plan for the turn's message, or a better one than the last.
     Plan {

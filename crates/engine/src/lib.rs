@@ -6,6 +6,8 @@
 
 mod agents;
 mod calculator;
+mod chat;
+mod compaction;
 mod effect;
 mod input;
 mod keywords;
@@ -19,6 +21,11 @@ mod turn;
 mod world;
 
 pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
+pub use chat::{
+    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, MAX_CHAT_TEXT_BYTES,
+    chat_history, chat_request,
+};
+pub use compaction::Summary;
 pub use effect::{
     AgentSpending, Answer, Applied, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect,
     EventBody, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
@@ -27,8 +34,8 @@ pub use input::{Decision, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{
-    Briefing, History, PromptLimits, classification_request, for_prompts, joining_request, planning_request,
-    step_request,
+    Briefing, History, Locale, MAX_SUMMARIZED_MESSAGES, PromptLimits, PromptReport, Region, Zone,
+    classification_request, for_prompts, joining_request, planning_request, step_request, summary_request,
 };
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::{Kind, Session};

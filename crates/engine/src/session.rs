@@ -9,10 +9,11 @@ use codelab_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::compaction::Compaction;
 use crate::turn::{LateCall, Turn};
 use crate::{
-    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, Refusal, Span, Spending,
-    SwitchRecord, UserMessage, World, orchestrator,
+    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, ModelCallId, Refusal,
+    Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
 };
 
 /// Which API a session speaks, and whose agents it works with.
@@ -53,6 +54,7 @@ pub struct Session {
     pub(crate) late: VecDeque<LateCall>,
     pub(crate) budget: Budget,
     pub(crate) spent: Spending,
+    pub(crate) compaction: Compaction,
 }
 
 /// A message that was accepted while another turn runs.
@@ -92,6 +94,7 @@ impl Session {
             late: VecDeque::new(),
             budget,
             spent: Spending::default(),
+            compaction: Compaction::default(),
         }
     }
 
@@ -189,6 +192,13 @@ impl Session {
 
     pub fn spent(&self) -> Spending {
         self.spent
+    }
+
+    /// The model calls that must be under way, each with the message that it will become.
+    pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
+        let mut calls = self.turn.as_ref().map(Turn::model_calls).unwrap_or_default();
+        calls.extend(self.compacting_call().map(|call| (call, None)));
+        calls
     }
 
     /// How the current turn stands, if it is suspended.
@@ -353,6 +363,9 @@ impl Step<'_, '_> {
     pub(crate) fn message(&mut self, turn: TurnId, task: Option<Origin>, message: Message) {
         let ord = self.session.message_count;
         self.session.message_count += 1;
+        if task.is_none() {
+            self.count_said(&message);
+        }
         self.effects.push(Effect::Message(MessageRecord { ord, turn, task, message }));
     }
 

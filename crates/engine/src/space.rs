@@ -10,6 +10,8 @@ pub struct Lane(pub u32);
 
 impl Lane {
     pub const OWN: Self = Self(0);
+    /// Not part of any turn: the session's own upkeep.
+    pub const ASIDE: Self = Self(u32::MAX);
 
     pub fn of_task(index: usize) -> Self {
         Self(index as u32 + 1)
@@ -17,7 +19,7 @@ impl Lane {
 
     /// The place of the task in its plan.
     pub fn task(self) -> Option<usize> {
-        self.0.checked_sub(1).map(|index| index as usize)
+        self.0.checked_sub(1).filter(|_| self != Self::ASIDE).map(|index| index as usize)
     }
 }
 

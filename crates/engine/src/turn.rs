@@ -70,7 +70,7 @@ impl Turn {
         }
     }
 
-    /// The model calls that must be under way, each with the message that it will become.
+    /// Those of this turn; [`crate::Session::model_calls`] are all.
     pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
         let mut calls: Vec<_> =
             self.threads().filter_map(|thread| Some((thread.model_call()?, thread.awaited()))).collect();
@@ -154,6 +154,9 @@ impl Step<'_, '_> {
         outcome: Result<ModelOutput, ModelFailure>,
         recalled: Vec<String>,
     ) -> Answer {
+        if call.lane == Lane::ASIDE {
+            return self.summarized(call, outcome, recalled);
+        }
         let Some(turn) = &self.session.turn else { return Answer::Nothing };
         if turn.workflow().is_some_and(|workflow| workflow.model_call(turn.id) == Some(call)) {
             self.workflow_answered(outcome);
@@ -236,6 +239,11 @@ impl Step<'_, '_> {
 }
 
 pub(crate) const COMPLETED: &str = "Task completed successfully";
+/// How a call's result begins that a person rejected, whose arguments a person changed, that could not be made. A prompt
+/// that has no room for everything keeps these.
+pub(crate) const REJECTED_BY_PERSON: &str = "A person rejected this call";
+pub(crate) const EDITED_BY_PERSON: &str = "[A person changed the arguments before it ran";
+pub(crate) const REFUSED: &str = "Error ";
 
 pub(crate) fn error_data(error_code: ErrorCode, message: &str) -> ErrorData {
     ErrorData { message: message.to_owned(), error_code, details: Map::new() }

@@ -48,6 +48,8 @@ pub struct Limits {
     pub plan_approval_tasks: usize,
     /// A plan that may cost more than this waits for a person.
     pub plan_approval_usd: f64,
+    /// A history past this size is summed up at a turn's end; absent: never.
+    pub compact_tokens: Option<u64>,
 }
 
 /// What to do when a model makes several tool calls at once although it was asked not to.
@@ -71,6 +73,7 @@ impl Default for Limits {
             multiple_tool_calls: MultipleToolCalls::Reject,
             plan_approval_tasks: 3,
             plan_approval_usd: 0.10,
+            compact_tokens: None,
         }
     }
 }
@@ -114,3 +117,6 @@ pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
 /// Bytes of results that one prompt is given, of all tasks together.
 pub(crate) const MAX_HANDED_ON_BYTES: usize = 64 * 1024;
+/// A summary of a session's older part, and its last plan, in the state.
+pub(crate) const MAX_SUMMARY_BYTES: usize = 8 * 1024;
+pub(crate) const MAX_PLAN_STATE_BYTES: usize = 4 * 1024;

@@ -81,6 +81,7 @@ fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
         Ask::Classify => (classification(said), None),
         Ask::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
         Ask::Summary(outcome) => (summary(&outcome, phrases), None),
+        Ask::Answered(answer) => (format!("{} {answer}\n\n{}", phrases.answered, phrases.connect), None),
         Ask::Step => step(request, said, phrases),
     }
 }
@@ -88,8 +89,17 @@ fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
 /// The tasks of the demonstration's own plan show one thing each; any other request shows the most there is.
 fn step(request: &ModelRequest, said: &str, phrases: &texts::Phrases) -> (String, Option<RawToolCall>) {
     let [look, make, tell] = phrases.tasks.map(|task| said.starts_with(task));
+    let can = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     match request.tools.is_empty() {
         true => (phrases.plain.to_owned(), None),
+        // Without hands there is only talking, and asking for those who want to see it.
+        false if !can("write_file") && !can("list_files") => {
+            match (can("ask_followup_question"), texts::wants_a_question(said)) {
+                (true, true) => (String::new(), call(request, phrases, &["ask_followup_question"])),
+                (true, false) => (format!("{}\n\n{}", phrases.plain, phrases.try_asking), None),
+                (false, _) => (phrases.plain.to_owned(), None),
+            }
+        }
         false if tell => (phrases.told.to_owned(), None),
         false if look => (phrases.opening.to_owned(), call(request, phrases, &["list_files"])),
         false if make => (phrases.opening.to_owned(), call(request, phrases, &["write_file"])),
@@ -108,6 +118,7 @@ fn call(request: &ModelRequest, phrases: &texts::Phrases, wanted: &[&str]) -> Op
     let name = *wanted.iter().find(|name| request.tools.iter().any(|tool| tool.name == **name))?;
     let arguments = match name {
         "write_file" => json!({"path": DEMO_FILE, "content": phrases.file_content}),
+        "ask_followup_question" => json!({"question": phrases.question}),
         _ => json!({"path": "."}),
     };
     Some(RawToolCall { name: name.to_owned(), arguments: arguments.to_string() })

@@ -179,6 +179,10 @@ number_id!(
     /// One project of a user.
     ProjectId, "project_id must be a positive integer"
 );
+number_id!(
+    /// One message of the global Chat; later ones have larger numbers, also after a restart.
+    GlobalMessageId, "a message id must be a positive integer"
+);
 
 #[cfg(test)]
 mod tests {

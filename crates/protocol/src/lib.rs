@@ -9,6 +9,7 @@ mod chat_event;
 mod chunk;
 mod digest;
 mod error;
+mod global_chat;
 mod id;
 mod message;
 mod model;
@@ -42,9 +43,13 @@ pub use chunk::{
 };
 pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
+pub use global_chat::{
+    AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage, PostUserMessage,
+    UserAnswer,
+};
 pub use id::{
-    AgentId, AgentName, CallId, ClientId, ClientMessageId, InvalidId, MessageId, PlanId, ProjectId, SessionId, TaskId,
-    TurnId, UserId, WorkflowId,
+    AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId, PlanId, ProjectId,
+    SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{

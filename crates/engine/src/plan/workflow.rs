@@ -27,6 +27,9 @@ impl Step<'_, '_> {
     pub(super) fn save_plan(&mut self, ended: Option<PlanStatus>) {
         let Some((turn, workflow)) = self.workflow() else { return };
         let plan = Box::new(workflow.plan(ended));
+        if ended.is_some() {
+            self.note_plan(&plan);
+        }
         self.effects.push(Effect::PlanSaved { turn, plan });
     }
 

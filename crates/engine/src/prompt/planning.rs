@@ -3,9 +3,11 @@
 use codelab_protocol::{ModelMessage, ModelRequest, OutputSchema};
 use serde_json::json;
 
-use super::{CLASSIFIED_CHARS, History, PromptLimits, recent, wire};
+use super::summary::earlier_part;
+use super::trim::{Form, select};
+use super::{CLASSIFIED_CHARS, History, PromptLimits, order, wire};
 use crate::world::MAX_TASKS;
-use crate::{Repair, Team};
+use crate::{Repair, Session, Team};
 
 const PLANNING_TEMPERATURE: f32 = 0.2;
 const PLANNING_MAX_TOKENS: u32 = 4096;
@@ -14,6 +16,7 @@ const JOINING_MAX_TOKENS: u32 = 4096;
 
 /// Asks for a plan: a graph of tasks for the project's agents.
 pub fn planning_request(
+    session: &Session,
     team: &Team,
     model: &str,
     history: &History<'_>,
@@ -32,9 +35,11 @@ pub fn planning_request(
          \"<what to do>\", \"depends_on\": [\"<id>\"], \"estimated_tokens\": <number>}}]}}. At most {MAX_TASKS} tasks, \
          ids of letters, digits, - and _, no circles. Each description must be understandable by itself."
     ));
+    prompt.push_str(&earlier_part(session));
     let mut messages = vec![ModelMessage::System { content: prompt }];
-    let earlier = recent(history.earlier, limits);
-    messages.extend(earlier.iter().map(|message| wire(message, limits.tool_result_bytes)));
+    let earlier = select(history.earlier, limits, Form::Messages).messages;
+    let said = order::results_first(earlier.iter());
+    messages.extend(said.into_iter().map(|message| wire(message, limits.tool_result_bytes)));
     messages
         .extend(history.current.first().map(|request| ModelMessage::User { content: cut_request(&request.content) }));
     if let Some(Repair { answer, error }) = repair {

@@ -4,7 +4,7 @@ use codelab_policy::{Ask, RememberKey, Verdict};
 use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ToolCallChunk};
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, Thread, error_data, too_deep};
+use super::{OpenCall, Phase, REJECTED_BY_PERSON, Thread, error_data, too_deep};
 use crate::session::Step;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
@@ -135,8 +135,8 @@ impl Step<'_, '_> {
             }
             Decision::Reject { feedback } => {
                 let told = match feedback.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-                    Some(feedback) => format!("A person rejected this call: {feedback}"),
-                    None => "A person rejected this call. Do not repeat it; find another way or ask.".to_owned(),
+                    Some(feedback) => format!("{REJECTED_BY_PERSON}: {feedback}"),
+                    None => format!("{REJECTED_BY_PERSON}. Do not repeat it; find another way or ask."),
                 };
                 self.close_approval(&approval, ApprovalStatus::Rejected, None, decided_by, feedback);
                 self.close_call(&call.call_id, CallStatus::Rejected);

@@ -7,7 +7,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{COMPLETED, OpenCall, Phase, PlannedCall, Thread, agent_of, error_data};
+use super::{COMPLETED, EDITED_BY_PERSON, OpenCall, Phase, PlannedCall, REFUSED, Thread, agent_of, error_data};
 use crate::session::Step;
 use crate::world::{MAX_MODIFIED_FILES, MAX_PATH_CHARS, MAX_REASON_CHARS};
 use crate::{Answer, CallStatus, Effect, KnownCall, Refusal, Span, calculator};
@@ -129,7 +129,7 @@ impl Step<'_, '_> {
 
     fn refuse_call(&mut self, thread: Thread, call: &PlannedCall, error: ErrorData) {
         self.note_error(&error.message);
-        let told = format!("Error {}: {}", error.error_code.as_str(), error.message);
+        let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
         self.tool_message(&thread, &call.call_id, &call.name, told);
         self.show_error(&thread, error);
         self.next_call(thread);
@@ -140,7 +140,7 @@ impl Step<'_, '_> {
         let mut error = error_data(ErrorCode::MultipleToolCalls, &message);
         let names: Vec<Value> = calls.iter().map(|call| call.name.clone().into()).collect();
         error.details.insert("tool_names".to_owned(), names.into());
-        let told = format!("Error {}: {message}. Make one call, wait for its result.", error.error_code.as_str());
+        let told = format!("{REFUSED}{}: {message}. Make one call, wait for its result.", error.error_code.as_str());
         for call in calls {
             self.tool_message(&thread, &call.call_id, &call.name, told.clone());
         }
@@ -302,7 +302,7 @@ impl Step<'_, '_> {
             let mut text = text_of(&result);
             if call.edited {
                 let ran = Value::Object(call.arguments.clone());
-                text = format!("[A person changed the arguments before it ran: {ran}]\n{text}");
+                text = format!("{EDITED_BY_PERSON}: {ran}]\n{text}");
             }
             self.show_client_result(&thread, &call, result);
             self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);

@@ -102,8 +102,11 @@ impl Step<'_, '_> {
 
     /// The turn is over; the message that waits longest starts the next one.
     pub(crate) fn end_turn(&mut self, status: TurnStatus) {
-        self.session.turn = None;
+        let ended = self.session.turn.take();
         self.settle(status);
+        if let Some(turn) = ended {
+            self.compact_if_long(turn.id);
+        }
         self.begin_next();
     }
 

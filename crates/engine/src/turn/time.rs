@@ -3,7 +3,7 @@
 use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
 
 use super::thread::LostCall;
-use super::{OpenCall, Phase, Thread, Work, error_data};
+use super::{OpenCall, Phase, REFUSED, Thread, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
 use crate::{Answer, Approval, CallStatus, Effect, Ended, Kind, Lane, WorkOutcome};
@@ -112,7 +112,7 @@ impl Step<'_, '_> {
         self.close_call(&call.call_id, status);
         self.show_closed(&thread, &call.call_id, outcome);
         self.note_error(&error.message);
-        let told = format!("Error {}: {}", error.error_code.as_str(), error.message);
+        let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
         self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
         self.show_error(&thread, error);
         self.next_call(thread);
@@ -131,6 +131,7 @@ impl Step<'_, '_> {
                 self.thread_recovered(thread, down_ms);
             }
         }
+        self.compaction_recovered();
         Answer::Nothing
     }
 

@@ -3,7 +3,8 @@
 //! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool {json}` (several calls on
 //! one line are separated by ` && `), `model: text | call …`, `model fails: CODE`, `result: text`, `approve`,
 //! `approve remember`, `edit: {json}`, `reject: reason`, `cancel`, `cancel drop`, `reset`, `wait: seconds`,
-//! `crash: seconds`, `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`.
+//! `crash: seconds`, `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2
+//! switches=1 repeats=3 queue=1`, `limits: compact=100`, `summary: text`, `summary fails`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan: a=coder b=writer<a,c`
 //! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
@@ -102,6 +103,7 @@ impl Play {
                 "switches" => self.stage.limits.switches = value,
                 "repeats" => self.stage.limits.repeats = value,
                 "queue" => self.stage.limits.queue_length = value as usize,
+                "compact" => self.stage.limits.compact_tokens = Some(value.into()),
                 other => panic!("no limit {other}"),
             }
         }
@@ -117,6 +119,11 @@ impl Play {
                 let code = ErrorCode::ALL.iter().copied().find(|code| code.as_str() == rest).unwrap();
                 let failure = ModelFailure { code, message: "no answer".to_owned(), details: Default::default() };
                 self.model(task.first(), Err(failure))
+            }
+            ["summary"] => self.summary(Ok(output(rest))),
+            ["summary", "fails"] => {
+                let (code, message) = (ErrorCode::LlmError, "no answer".to_owned());
+                self.summary(Err(ModelFailure { code, message, details: Default::default() }))
             }
             ["model", task @ ..] => self.model(task.first(), Ok(output(rest))),
             ["result"] => {
@@ -140,12 +147,19 @@ impl Play {
     }
 
     fn model(&self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
-        let calls = self.session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        let calls = self.session.model_calls();
         let lane = task.map(|task| self.lane(task));
         let call = calls.iter().map(|(call, _)| *call).find(|call| lane.is_none_or(|lane| call.lane == lane));
         let outcome = outcome.map(|output| ModelOutput { usage: self.used, ..output });
         let call = call.unwrap_or_else(|| panic!("no model call is under way after\n{}", self.transcript));
         Input::ModelFinished { call, outcome, recalled: Vec::new() }
+    }
+
+    fn summary(&self, outcome: Result<ModelOutput, ModelFailure>) -> Input {
+        let calls = self.session.model_calls();
+        let call = calls.iter().map(|(call, _)| *call).find(|call| call.lane == Lane::ASIDE);
+        let outcome = outcome.map(|output| ModelOutput { usage: self.used, ..output });
+        Input::ModelFinished { call: call.expect("no summary is awaited"), outcome, recalled: Vec::new() }
     }
 
     fn decide(&self, task: Option<&&str>, decision: Decision) -> Input {

@@ -5,7 +5,7 @@
 
 mod checks;
 mod project;
-mod rng;
+pub(super) mod rng;
 
 use codelab_engine::{Decision, Effect, Input, Mode, ModelCallId, MultipleToolCalls, Phase, Session, UserMessage};
 use codelab_protocol::{AgentName, CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, RawToolCall};

@@ -7,17 +7,25 @@ pub enum Language {
     Ukrainian,
 }
 
+/// Words that only Ukrainian has, although it shares their letters with Russian.
+const UKRAINIAN_WORDS: [&str; 6] = ["що", "щось", "мене", "дякую", "запитай", "спитай"];
+
 impl Language {
-    /// Cyrillic where most letters are; Ukrainian by the letters that Russian lacks.
+    /// Cyrillic where most letters are; Ukrainian by the letters and some words that Russian lacks.
     pub fn of(text: &str) -> Self {
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let cyrillic = text.chars().filter(|c| ('\u{400}'..='\u{4ff}').contains(c)).count();
         if cyrillic == 0 || cyrillic * 2 < letters {
             Self::English
-        } else if text.chars().any(|c| "іїєґІЇЄҐ".contains(c)) {
+        } else if text.chars().any(|c| "іїєґІЇЄҐ".contains(c)) || has_ukrainian_word(text) {
             Self::Ukrainian
         } else {
             Self::Russian
         }
     }
+}
+
+fn has_ukrainian_word(text: &str) -> bool {
+    let text = text.to_lowercase();
+    text.split(|c: char| !c.is_alphabetic()).any(|word| UKRAINIAN_WORDS.contains(&word))
 }

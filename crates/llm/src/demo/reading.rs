@@ -19,6 +19,8 @@ pub enum Ask {
     Join(String),
     /// The turn's tool has answered.
     Summary(ToolOutcome),
+    /// The person has answered.
+    Answered(String),
     Step,
 }
 
@@ -44,7 +46,20 @@ pub fn what_is_asked(request: &ModelRequest) -> Ask {
         ModelMessage::Tool { content, .. } => Some(content),
         _ => None,
     });
-    result.map_or(Ask::Step, |content| Ask::Summary(tool_outcome(content)))
+    match result {
+        Some(answer) if asked_a_question(request) => Ask::Answered(answer.chars().take(MAX_SHOWN_CHARS).collect()),
+        Some(content) => Ask::Summary(tool_outcome(content)),
+        None => Ask::Step,
+    }
+}
+
+/// Whether the last thing called was a question to the person.
+fn asked_a_question(request: &ModelRequest) -> bool {
+    let last = request.messages.iter().rev().find_map(|message| match message {
+        ModelMessage::Assistant { tool_calls, .. } => tool_calls.last(),
+        _ => None,
+    });
+    last.is_some_and(|call| call.name == "ask_followup_question")
 }
 
 pub fn last_user_text(request: &ModelRequest) -> &str {

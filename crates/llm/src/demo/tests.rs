@@ -138,3 +138,28 @@ async fn joining_repeats_the_results() {
     assert!(output.tool_calls.is_empty() && output.text.contains("demonstration"));
     assert!(output.text.contains("[look by agent_analyzer]") && output.text.contains("told"), "{}", output.text);
 }
+
+#[tokio::test]
+async fn without_hands_it_talks_and_asks_those_who_want_to_see_it() {
+    let tools = [Tool::AttemptCompletion, Tool::AskFollowupQuestion, Tool::Echo];
+    for (said, part) in [("hello", "`ask me`"), ("привет", "спроси меня"), ("привіт, як справи", "запитай мене")]
+    {
+        let output = ask(request(vec![user(said)], &tools)).await;
+        assert!(output.tool_calls.is_empty() && output.text.contains(part), "{said}: {output:?}");
+        assert!(output.text.contains("LLM_PROXY_URL"));
+    }
+    for said in ["Please ASK ME something", "спроси меня", "запитай мене", "спитай"] {
+        let output = ask(request(vec![user(said)], &tools)).await;
+        assert_eq!(output.tool_calls[0].name, "ask_followup_question", "{said}");
+        let call = codelab_protocol::ModelToolCall {
+            call_id: CallId::parse("c1").unwrap(),
+            name: "ask_followup_question".to_owned(),
+            arguments: Default::default(),
+        };
+        let asked = ModelMessage::Assistant { content: String::new(), tool_calls: vec![call] };
+        let answered = ask(request(vec![user(said), asked, tool_result("blue")], &tools)).await;
+        assert!(answered.text.contains(" blue\n") && answered.tool_calls.is_empty(), "{}", answered.text);
+    }
+    let bare = ask(request(vec![user("ask me")], &[Tool::Echo])).await;
+    assert!(bare.tool_calls.is_empty());
+}

@@ -93,6 +93,18 @@ pub struct Phrases {
     /// What the last of these tasks says.
     pub told: &'static str,
     pub joined: &'static str,
+    /// How to see a question, and that question.
+    pub try_asking: &'static str,
+    pub question: &'static str,
+    pub answered: &'static str,
+}
+
+/// Stems that ask for a question, in English, Russian and Ukrainian.
+const ASKING_WORDS: [&str; 4] = ["ask me", "спроси", "запита", "спита"];
+
+pub fn wants_a_question(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ASKING_WORDS.iter().any(|word| said.contains(word))
 }
 
 pub fn phrases(language: Language) -> &'static Phrases {
@@ -132,6 +144,9 @@ const ENGLISH: Phrases = Phrases {
     ],
     told: "The tasks before this one looked at the workspace and wrote a small file, if you agreed.",
     joined: "All tasks of the demonstration's plan have ended. This is what they gave:",
+    try_asking: "Write `ask me` to see how an agent asks and waits for you.",
+    question: "What is your favourite colour?",
+    answered: "You answered:",
 };
 
 const RUSSIAN: Phrases = Phrases {
@@ -155,6 +170,9 @@ const RUSSIAN: Phrases = Phrases {
     ],
     told: "Задачи перед этой посмотрели рабочую папку и записали небольшой файл, если вы согласились.",
     joined: "Все задачи демонстрационного плана завершены. Вот что они дали:",
+    try_asking: "Напишите «спроси меня», чтобы увидеть, как агент спрашивает и ждёт ответа.",
+    question: "Какой ваш любимый цвет?",
+    answered: "Вы ответили:",
 };
 
 const UKRAINIAN: Phrases = Phrases {
@@ -178,4 +196,7 @@ const UKRAINIAN: Phrases = Phrases {
     ],
     told: "Завдання перед цим подивилися робочу теку та записали невеликий файл, якщо ви погодилися.",
     joined: "Усі завдання демонстраційного плану завершено. Ось що вони дали:",
+    try_asking: "Напишіть «запитай мене», щоб побачити, як агент питає й чекає на відповідь.",
+    question: "Який ваш улюблений колір?",
+    answered: "Ви відповіли:",
 };

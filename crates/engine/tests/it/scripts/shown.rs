@@ -45,6 +45,9 @@ pub fn effect(effect: &Effect) -> Option<String> {
             Purpose::Plan { repair: Some(repair) } => {
                 format!("ask for a better plan, attempt {}: {}", call.id.attempt, repair.error)
             }
+            Purpose::Summarize { from, before } => {
+                format!("sum up messages {from}..{before}, attempt {}", call.id.attempt)
+            }
             Purpose::Join { results, .. } => format!("join {} results, attempt {}", results.len(), call.id.attempt),
         },
         Effect::PlanSaved { plan, .. } => format!("plan saved: {}", statuses(plan)),
@@ -140,7 +143,8 @@ fn chat(body: &ChatEventBody) -> String {
         }
         E::Question(question) => format!("question{}: {}", of(&question.origin), question.question),
         E::Error(error) => format!("error{} {}", of(&error.origin), failure(&error.error)),
-        E::MessageDelta(_) | E::HistoryCompacted(_) | E::Gap(_) => "never an event of the engine".to_owned(),
+        E::HistoryCompacted(compacted) => format!("history_compacted {}: {}", compacted.messages, compacted.summary),
+        E::MessageDelta(_) | E::Gap(_) => "never an event of the engine".to_owned(),
     }
 }
 

@@ -46,7 +46,7 @@ impl Record {
             self.model = None;
         }
         // What the session does not expect any more is stopped.
-        let wanted = session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        let wanted = session.model_calls();
         self.model = self.model.filter(|call| wanted.iter().any(|(wanted, _)| wanted == call));
         for effect in effects {
             match effect {

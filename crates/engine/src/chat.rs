@@ -1,0 +1,325 @@
+//! The one global Chat: what was said, the question that waits for an answer, who asks next, and what wakes
+//! AdaptiveAgent.
+//!
+//! Pure and bounded, like a session. It lives as long as the server does, so nothing of it is stored.
+
+mod limits;
+mod prompt;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use codelab_protocol::{
+    ErrorCode, GlobalMessage, GlobalMessageId, GlobalMeta, GlobalRole, Timestamp, UserAnswer, UserId,
+};
+
+pub use self::limits::{ChatLimits, MAX_CHAT_TEXT_BYTES};
+use self::limits::{checked_author, checked_tags, checked_text};
+pub use self::prompt::{CHAT_PROMPT, chat_history, chat_request};
+use crate::Refusal;
+
+/// Who answers in the Chat.
+pub const ADAPTIVE_AGENT: &str = "AdaptiveAgent";
+/// Who the server itself speaks as.
+const CHAT_AGENT: &str = "ChatAgent";
+const USER: &str = "user";
+/// An agent's message with this tag wakes AdaptiveAgent.
+const SIGNAL: &str = "signal";
+/// Ids begin at the start time in milliseconds times this, so that they grow across restarts.
+const IDS_PER_MILLISECOND: i64 = 1000;
+
+/// Somebody who asked and waits; named by the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AskerId(pub u64);
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatInput {
+    AgentMessage {
+        author: String,
+        text: String,
+        meta: GlobalMeta,
+    },
+    UserMessage {
+        text: String,
+        user: Option<UserId>,
+    },
+    /// What the server itself has to say.
+    SystemMessage {
+        text: String,
+        meta: GlobalMeta,
+    },
+    Question {
+        asker: AskerId,
+        author: String,
+        text: String,
+        meta: GlobalMeta,
+    },
+    /// The asker's time is up.
+    Expired(AskerId),
+    /// The asker went away.
+    Withdrawn(AskerId),
+    /// AdaptiveAgent is done with what woke it.
+    Rested,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatEffect {
+    /// Said, and to be shown to everybody.
+    Push(Arc<GlobalMessage>),
+    /// The asker can go on.
+    Answer { asker: AskerId, answer: UserAnswer },
+    /// The asker gets no answer.
+    Expire(AskerId),
+    /// AdaptiveAgent begins to work on this; it says [`ChatInput::Rested`] when it is done.
+    Wake(Arc<GlobalMessage>),
+}
+
+/// The outcome of an accepted input.
+#[derive(Debug, Default)]
+pub struct ChatApplied {
+    /// The id of the message that the input became. A question that waits behind others has none yet.
+    pub posted: Option<GlobalMessageId>,
+    pub effects: Vec<ChatEffect>,
+}
+
+pub struct Chat {
+    limits: ChatLimits,
+    last_id: i64,
+    history: VecDeque<Arc<GlobalMessage>>,
+    history_bytes: usize,
+    pending: Option<Pending>,
+    askers: VecDeque<Asker>,
+    adaptive: Adaptive,
+}
+
+/// The question that the next user message answers.
+struct Pending {
+    asker: AskerId,
+    author: String,
+    question_id: GlobalMessageId,
+}
+
+/// A question that is shown when its turn comes.
+struct Asker {
+    asker: AskerId,
+    author: String,
+    text: String,
+    meta: GlobalMeta,
+}
+
+enum Adaptive {
+    Resting,
+    Working { next: VecDeque<Arc<GlobalMessage>> },
+}
+
+impl Chat {
+    pub fn new(limits: ChatLimits, started: Timestamp) -> Self {
+        let last_id = started.as_millis().max(0).saturating_mul(IDS_PER_MILLISECOND);
+        let (history, askers) = Default::default();
+        Self { limits, last_id, history, history_bytes: 0, pending: None, askers, adaptive: Adaptive::Resting }
+    }
+
+    /// Takes one input. After an error nothing has changed.
+    pub fn apply(&mut self, input: ChatInput, now: Timestamp) -> Result<ChatApplied, Refusal> {
+        let mut step = Step { chat: self, now, effects: Vec::new() };
+        let posted = match input {
+            ChatInput::AgentMessage { author, text, meta } => Some(step.agent_message(&author, text, meta)?),
+            ChatInput::UserMessage { text, user } => Some(step.user_message(&text, user)?),
+            ChatInput::SystemMessage { text, meta } => {
+                Some(step.say(GlobalRole::System, CHAT_AGENT, checked_text(text)?, meta).id)
+            }
+            ChatInput::Question { asker, author, text, meta } => step.question(asker, &author, text, meta)?,
+            ChatInput::Expired(asker) => {
+                step.no_answer(asker, "expired", "gets no answer in time and does not wait any longer.");
+                None
+            }
+            ChatInput::Withdrawn(asker) => {
+                step.no_answer(asker, "withdrawn", "does not wait for an answer any longer.");
+                None
+            }
+            ChatInput::Rested => {
+                step.rested();
+                None
+            }
+        };
+        Ok(ChatApplied { posted, effects: step.effects })
+    }
+
+    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<GlobalMessage>> {
+        self.history.iter().rev()
+    }
+
+    /// Everything said after a message, oldest first. The id need not exist any more.
+    pub fn after(&self, id: i64) -> impl Iterator<Item = &Arc<GlobalMessage>> {
+        self.history.iter().skip(self.history.partition_point(|message| message.id.get() <= id))
+    }
+
+    /// Everything said before a message, newest first.
+    pub fn before(&self, id: GlobalMessageId) -> impl Iterator<Item = &Arc<GlobalMessage>> {
+        self.history.iter().take(self.history.partition_point(|message| message.id < id)).rev()
+    }
+
+    pub fn len(&self) -> usize {
+        self.history.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.history.is_empty()
+    }
+
+    /// The number of the newest message, or where numbers begin.
+    pub fn last_id(&self) -> i64 {
+        self.last_id
+    }
+
+    /// Askers without an answer, the one whose question is shown included.
+    pub fn askers(&self) -> usize {
+        self.askers.len() + usize::from(self.pending.is_some())
+    }
+
+    /// Messages that wait until AdaptiveAgent has time.
+    pub fn backlog(&self) -> usize {
+        match &self.adaptive {
+            Adaptive::Resting => 0,
+            Adaptive::Working { next } => next.len(),
+        }
+    }
+}
+
+/// One input on its way through the Chat.
+struct Step<'a> {
+    chat: &'a mut Chat,
+    now: Timestamp,
+    effects: Vec<ChatEffect>,
+}
+
+impl Step<'_> {
+    fn agent_message(&mut self, author: &str, text: String, meta: GlobalMeta) -> Result<GlobalMessageId, Refusal> {
+        let (author, text) = (checked_author(author)?, checked_text(text)?);
+        checked_tags(&meta.tags)?;
+        let signals = author != ADAPTIVE_AGENT && meta.tags.iter().any(|tag| tag == SIGNAL);
+        let message = self.say(GlobalRole::Agent, author, text, meta);
+        let id = message.id;
+        if signals && !self.wake(message) {
+            // What an agent says is always taken; that nobody works on it must be seen.
+            let text = format!("{ADAPTIVE_AGENT} has too much to do and does not take this signal.");
+            self.say(GlobalRole::System, CHAT_AGENT, text, reply(id, "busy"));
+        }
+        Ok(id)
+    }
+
+    fn user_message(&mut self, text: &str, user: Option<UserId>) -> Result<GlobalMessageId, Refusal> {
+        let text = checked_text(text.trim().to_owned())?;
+        let meta = |reply_to| GlobalMeta { reply_to, user_id: user, ..GlobalMeta::default() };
+        if let Some(Pending { asker, question_id, .. }) = self.chat.pending.take() {
+            let answer = UserAnswer { question_id, answer: text.clone() };
+            let id = self.say(GlobalRole::User, USER, text, meta(Some(question_id))).id;
+            self.effects.push(ChatEffect::Answer { asker, answer });
+            self.next_question();
+            return Ok(id);
+        }
+        let backlog = self.chat.backlog();
+        if matches!(self.chat.adaptive, Adaptive::Working { .. }) && backlog >= self.chat.limits.backlog {
+            return Err(Refusal::new(ErrorCode::QueueFull, format!("{backlog} messages are already waiting"))
+                .with("queue_length", backlog));
+        }
+        let message = self.say(GlobalRole::User, USER, text, meta(None));
+        let id = message.id;
+        self.wake(message);
+        Ok(id)
+    }
+
+    fn question(
+        &mut self,
+        asker: AskerId,
+        author: &str,
+        text: String,
+        meta: GlobalMeta,
+    ) -> Result<Option<GlobalMessageId>, Refusal> {
+        let (author, text) = (checked_author(author)?.to_owned(), checked_text(text)?);
+        checked_tags(&meta.tags)?;
+        let askers = self.chat.askers();
+        if askers >= self.chat.limits.askers {
+            return Err(Refusal::new(ErrorCode::QueueFull, format!("{askers} questions are already waiting"))
+                .with("queue_length", askers));
+        }
+        self.chat.askers.push_back(Asker { asker, author, text, meta });
+        if self.chat.pending.is_none() {
+            self.next_question();
+        }
+        Ok(self.chat.pending.as_ref().filter(|pending| pending.asker == asker).map(|pending| pending.question_id))
+    }
+
+    /// Shows the question of whoever has waited longest.
+    fn next_question(&mut self) {
+        let Some(Asker { asker, author, text, mut meta }) = self.chat.askers.pop_front() else { return };
+        meta.tags.insert(0, "question".to_owned());
+        let question_id = self.say(GlobalRole::Agent, &author, text, meta).id;
+        self.chat.pending = Some(Pending { asker, author, question_id });
+    }
+
+    /// Ends an asker's wait; one that was answered meanwhile is not waiting any more.
+    fn no_answer(&mut self, asker: AskerId, tag: &str, what: &str) {
+        let waiting = self.chat.askers.len();
+        self.chat.askers.retain(|other| other.asker != asker);
+        if self.chat.askers.len() < waiting {
+            return self.effects.push(ChatEffect::Expire(asker));
+        }
+        let Some(pending) = self.chat.pending.take_if(|pending| pending.asker == asker) else { return };
+        self.effects.push(ChatEffect::Expire(asker));
+        let text = format!("{} {what}", pending.author);
+        self.say(GlobalRole::System, CHAT_AGENT, text, reply(pending.question_id, tag));
+        self.next_question();
+    }
+
+    /// False where AdaptiveAgent has as much to do as it may.
+    fn wake(&mut self, message: Arc<GlobalMessage>) -> bool {
+        match &mut self.chat.adaptive {
+            Adaptive::Resting => {
+                self.chat.adaptive = Adaptive::Working { next: VecDeque::new() };
+                self.effects.push(ChatEffect::Wake(message));
+                true
+            }
+            Adaptive::Working { next } if next.len() < self.chat.limits.backlog => {
+                next.push_back(message);
+                true
+            }
+            Adaptive::Working { .. } => false,
+        }
+    }
+
+    fn rested(&mut self) {
+        let Adaptive::Working { next } = &mut self.chat.adaptive else { return };
+        match next.pop_front() {
+            Some(message) => self.effects.push(ChatEffect::Wake(message)),
+            None => self.chat.adaptive = Adaptive::Resting,
+        }
+    }
+
+    fn say(&mut self, role: GlobalRole, author: &str, text: String, meta: GlobalMeta) -> Arc<GlobalMessage> {
+        let chat = &mut *self.chat;
+        // Ids begin far below the largest number and grow by one.
+        chat.last_id += 1;
+        let Some(id) = GlobalMessageId::new(chat.last_id) else { unreachable!("ids count up from 0") };
+        let author = author.to_owned();
+        let message = Arc::new(GlobalMessage { id, ts: self.now, role, author, text, meta: meta.known() });
+        chat.history_bytes += size(&message);
+        chat.history.push_back(Arc::clone(&message));
+        while chat.history.len() > chat.limits.history_messages || chat.history_bytes > chat.limits.history_bytes {
+            let Some(oldest) = chat.history.pop_front() else { break };
+            chat.history_bytes -= size(&oldest);
+        }
+        self.effects.push(ChatEffect::Push(Arc::clone(&message)));
+        message
+    }
+}
+
+fn reply(to: GlobalMessageId, tag: &str) -> GlobalMeta {
+    GlobalMeta { reply_to: Some(to), tags: vec![tag.to_owned()], user_id: None }
+}
+
+/// What a message takes in memory, as far as its writer can choose.
+fn size(message: &GlobalMessage) -> usize {
+    let tags = message.meta.iter().flat_map(|meta| &meta.tags).map(String::len).sum::<usize>();
+    size_of::<GlobalMessage>() + message.author.len() + message.text.len() + tags
+}

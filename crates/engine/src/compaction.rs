@@ -1,0 +1,156 @@
+//! Long conversations, told shortly. When what was said since the last summary passes a bound, the model sums it up at a
+//! turn's end, beside whatever the session does next. Messages stay as they are; prompts tell the summary of what they no
+//! longer show. The rules an agent works by are its own and the session's prompt, which no summary touches.
+
+use codelab_protocol::{ChatEventBody, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Task, TurnId};
+use serde::{Deserialize, Serialize};
+
+use crate::prompt::estimated_size;
+use crate::session::Step;
+use crate::turn::cut;
+use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
+use crate::{AgentSpending, Answer, Effect, Kind, Lane, ModelCall, ModelCallId, Purpose, Session, orchestrator};
+
+/// How far a session's history is summed up.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Compaction {
+    summary: Option<Summary>,
+    /// Size of the session's own messages that the summary does not cover, by the estimate.
+    tokens: u64,
+    /// Messages of the session's own history; those of tasks are not among them.
+    said: u64,
+    running: Option<Running>,
+    /// The last plan as it ended, word for word.
+    plan: Option<String>,
+}
+
+/// What stands for the older part of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub text: String,
+    /// What is carried on word for word: the first request, decisions of people.
+    pub kept: Vec<String>,
+    /// The first message that it does not cover.
+    pub before: u64,
+}
+
+/// A summary on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Running {
+    /// The turn at whose end it began.
+    turn: TurnId,
+    before: u64,
+    said: u64,
+    tokens: u64,
+    attempt: u32,
+}
+
+impl Running {
+    fn call_id(&self) -> ModelCallId {
+        ModelCallId { turn: self.turn, lane: Lane::ASIDE, step: 0, attempt: self.attempt }
+    }
+}
+
+impl Session {
+    /// The older part of the session, if it was summed up.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.compaction.summary.as_ref()
+    }
+
+    /// The last plan as it ended, where histories are summed up.
+    pub(crate) fn plan_state(&self) -> Option<&str> {
+        self.compaction.plan.as_deref()
+    }
+
+    pub(crate) fn compacting_call(&self) -> Option<ModelCallId> {
+        self.compaction.running.as_ref().map(Running::call_id)
+    }
+}
+
+impl Step<'_, '_> {
+    pub(crate) fn count_said(&mut self, message: &Message) {
+        let compaction = &mut self.session.compaction;
+        compaction.said += 1;
+        compaction.tokens = compaction.tokens.saturating_add(estimated_size(message) as u64);
+    }
+
+    /// Kept for prompts whose history was summed up.
+    pub(crate) fn note_plan(&mut self, plan: &Plan) {
+        if self.world.limits.compact_tokens.is_some() {
+            self.session.compaction.plan = Some(cut(&plan_state(plan), MAX_PLAN_STATE_BYTES).to_owned());
+        }
+    }
+
+    pub(crate) fn compact_if_long(&mut self, turn: TurnId) {
+        let Some(limit) = self.world.limits.compact_tokens else { return };
+        let Compaction { tokens, said, ref running, .. } = self.session.compaction;
+        if running.is_some() || tokens <= limit {
+            return;
+        }
+        // It is not worth a question to a person.
+        let estimate = self.world.space.estimate_call(&orchestrator());
+        if self.reserve(Lane::ASIDE, estimate).is_some() {
+            return;
+        }
+        let before = self.session.message_count;
+        self.session.compaction.running = Some(Running { turn, before, said, tokens, attempt: 0 });
+        self.call_for_summary();
+    }
+
+    fn call_for_summary(&mut self) {
+        let Compaction { summary, running, .. } = &self.session.compaction;
+        let Some(running) = running else { return };
+        let from = summary.as_ref().map_or(0, |summary| summary.before);
+        let purpose = Purpose::Summarize { from, before: running.before };
+        let call = ModelCall { id: running.call_id(), agent: orchestrator(), purpose };
+        self.effects.push(Effect::CallModel(call));
+    }
+
+    /// `kept` is what the runtime found to be carried on word for word.
+    pub(crate) fn summarized(
+        &mut self,
+        call: ModelCallId,
+        outcome: Result<ModelOutput, ModelFailure>,
+        kept: Vec<String>,
+    ) -> Answer {
+        let Some(running) = self.session.compaction.running.take_if(|running| running.call_id() == call) else {
+            return Answer::Nothing;
+        };
+        self.changed = true;
+        let usage = outcome.as_ref().ok().and_then(|output| output.usage);
+        self.space_spends(Lane::ASIDE, usage);
+        if let Some(usage) = usage {
+            self.spent(AgentSpending { agent: orchestrator(), turn: running.turn, task: None, usage });
+        }
+        // One that failed is asked for again at the end of the next turn.
+        let Ok(output) = outcome else { return Answer::Nothing };
+        let text = cut(output.text.trim(), MAX_SUMMARY_BYTES).to_owned();
+        if text.is_empty() {
+            return Answer::Nothing;
+        }
+        let compaction = &mut self.session.compaction;
+        compaction.tokens = compaction.tokens.saturating_sub(running.tokens);
+        compaction.summary = Some(Summary { text: text.clone(), kept, before: running.before });
+        if self.session.kind == Kind::Project {
+            let compacted = HistoryCompacted { messages: running.said, summary: text };
+            self.event(running.turn, ChatEventBody::HistoryCompacted(compacted));
+        }
+        Answer::Nothing
+    }
+
+    /// The call was lost with the server; it has no side effect.
+    pub(crate) fn compaction_recovered(&mut self) {
+        let Some(running) = &mut self.session.compaction.running else { return };
+        running.attempt += 1;
+        match running.attempt > MAX_ATTEMPTS {
+            true => self.session.compaction.running = None,
+            false => self.call_for_summary(),
+        }
+    }
+}
+
+fn plan_state(plan: &Plan) -> String {
+    let line = |task: &Task| format!("- [{}] {} ({}): {}", task.status.as_str(), task.id, task.agent, task.description);
+    let tasks: Vec<String> = plan.tasks.iter().map(line).collect();
+    format!("Plan {} ({}):\n{}", plan.plan_id, plan.status.as_str(), tasks.join("\n"))
+}
