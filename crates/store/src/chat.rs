@@ -17,6 +17,14 @@ pub struct ChatSessionRow {
     pub message_count: u64,
 }
 
+/// A project session whose turn may not be over, with the engine's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedSession {
+    pub key: SessionKey,
+    pub session_id: SessionId,
+    pub state: String,
+}
+
 /// A plan as it stands now; replaces the one of the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSaved {

@@ -19,7 +19,8 @@ mod user;
 
 pub use chat::{
     AgentUsage, ChatSessionRow, InteractionId, InteractionRow, NewInteraction, NewSpending, OpenApproval, PlanRow,
-    PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnindexedInteraction, UsageReport, UsageSum,
+    PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnfinishedSession, UnindexedInteraction, UsageReport,
+    UsageSum,
 };
 pub use commit::{
     ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
@@ -33,5 +34,5 @@ pub use row::{
     SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::restore_sqlite;
-pub use store::{MessageRange, ProjectStore, Store, StoreStats, UserStore};
+pub use store::{AgentPlace, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};

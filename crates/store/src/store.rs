@@ -22,7 +22,7 @@ mod servers;
 mod users;
 
 pub use read::MessageRange;
-pub use users::{ProjectStore, UserStore};
+pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
 
 /// A handle to the database; clones share it.
 #[derive(Clone)]

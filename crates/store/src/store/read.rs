@@ -69,7 +69,7 @@ const MESSAGES_OF_TASK: &str = concat!(
 );
 
 /// Bodies of events read at once.
-const MAX_PAGE_BYTES: u64 = 256 * 1024;
+const MAX_PAGE_BYTES: u64 = 64 * 1024;
 
 const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
@@ -98,7 +98,8 @@ const TOOL_CALL: &str = "SELECT call_id, turn, tool_name, status, result_digest,
 const INPUT: &str = "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
 
 impl Store {
-    /// Deleted sessions are returned too, with `deleted_at`.
+    /// Deleted sessions are returned too, with `deleted_at`, and a project's whoever's it is: for who performs a session,
+    /// not for who answers a user. Users come through [`Store::of`].
     pub async fn session(&self, realm: Realm, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.read_one(SESSION, vec![realm.as_str().into(), Param::text(id.as_str())], session).await
     }

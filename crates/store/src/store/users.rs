@@ -12,6 +12,9 @@ mod usage;
 
 use codelab_protocol::UserId;
 
+pub use self::agents::AgentPlace;
+pub use self::chats::OwnedSession;
+
 use super::Store;
 use crate::user::ProjectRow;
 

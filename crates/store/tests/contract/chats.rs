@@ -272,6 +272,12 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
     assert_eq!((total, open[1].project_id, &open[1].info), (2, project.id(), &expected));
     assert_eq!(mine.open_approvals(1, 1).await.unwrap(), (vec![open[1].clone()], 2));
     assert_eq!(theirs.open_approvals(10, 0).await.unwrap().1, 1);
+    // So are the sessions that they hold up, and no others.
+    let mut waiting = project.unfinished_sessions(None, 10).await.unwrap();
+    let after = Some(waiting[0].key);
+    assert_eq!(project.unfinished_sessions(after, 10).await.unwrap(), waiting[1..]);
+    waiting.sort_by(|a, b| a.session_id.cmp(&b.session_id));
+    assert_eq!(waiting.iter().map(|row| row.session_id.as_str()).collect::<Vec<_>>(), ["early", "late"]);
     harness
 }
 
@@ -309,6 +315,9 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
     }
     let keys = [stored(&harness, runtime).await, stored(&harness, chat).await];
     harness.restart().await;
+    let project = harness.store.of(user(1)).project(project.id()).await.unwrap().unwrap();
+    let unfinished = project.unfinished_sessions(None, 10).await.unwrap();
+    assert_eq!(unfinished.iter().map(|row| row.key).collect::<Vec<_>>(), keys[1..]);
     let due = harness.store.due_sessions(at(100), "me", at(100), 10).await.unwrap();
     let running = harness.store.running_sessions(None, "me", at(100), 10).await.unwrap();
     for mut found in [due, running] {

@@ -1,6 +1,6 @@
 //! What agents remember: nothing is lost on the way to their index, nothing outlives what it came from.
 
-use codelab_store::{Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError};
+use codelab_store::{AgentPlace, Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError};
 use serde_json::json;
 
 use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
@@ -66,6 +66,19 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
     assert_eq!(project.interactions(&agent("agent_coder"), None, 1).await.unwrap(), rows[..1]);
     assert_eq!(project.interactions(&agent("agent_coder"), Some(row.id), 10).await.unwrap(), rows[1..]);
     assert!(project.interactions(&agent("agent_coder"), Some(noted), 10).await.unwrap().is_empty());
+    // Which of many numbers are this agent's, in this project.
+    let many: Vec<InteractionId> = (0..25).map(InteractionId).collect();
+    let present = project.present_interactions(&agent("agent_coder"), &many).await.unwrap();
+    assert_eq!(present.into_iter().collect::<Vec<_>>(), [row.id, noted]);
+    assert!(project.present_interactions(&agent("agent_coder"), &[]).await.unwrap().is_empty());
+    assert_eq!(project.count_interactions(&agent("agent_coder")).await.unwrap(), 2);
+    assert!(project.has_agent(&agent("agent_coder")).await.unwrap());
+    // Upkeep goes through all agents, page by page.
+    let first = &harness.store.agents_of_all(0, 1).await.unwrap()[0];
+    assert!(harness.store.agents_of_all(first.number, 1_000).await.unwrap().iter().all(|place| place != first));
+    let mine = |place: &&AgentPlace| place.project_id == project.row().id && place.agent == agent("agent_coder");
+    assert_eq!(harness.store.agents_of_all(0, 1_000).await.unwrap().iter().filter(mine).count(), 1);
+    assert!(!project.has_agent(&agent("nobody")).await.unwrap());
     harness
 }
 
@@ -75,7 +88,7 @@ pub async fn each_interaction_is_indexed_once(harness: Harness) -> Harness {
     session_with(&harness, "s", &project, &["one", "two"]).await;
     other.add_interaction(interaction("agent_writer", "three")).await.unwrap();
     let store = &harness.store;
-    let waiting = store.unindexed_interactions(10).await.unwrap();
+    let waiting = store.unindexed_interactions(None, 10).await.unwrap();
     let seen: Vec<_> = waiting
         .iter()
         .map(|row| (row.user_id, row.project_id, row.interaction.agent.as_str(), row.interaction.text.as_str()))
@@ -89,18 +102,20 @@ pub async fn each_interaction_is_indexed_once(harness: Harness) -> Harness {
         ]
     );
     assert_eq!(waiting[0].interaction.session_id, Some(id("s")));
-    assert_eq!(store.unindexed_interactions(1).await.unwrap(), waiting[..1]);
+    assert_eq!(store.unindexed_interactions(None, 1).await.unwrap(), waiting[..1]);
+    let after = Some(waiting[0].interaction.id);
+    assert_eq!(store.unindexed_interactions(after, 10).await.unwrap(), waiting[1..]);
 
     // One of them is removed while it is being indexed.
     let ids: Vec<_> = waiting.iter().map(|row| row.interaction.id).collect();
     assert_eq!(other.clear_interactions(&agent("agent_writer"), at(6)).await.unwrap(), 1);
     assert_eq!(store.mark_indexed(&ids).await.unwrap(), ids[2..]);
-    assert!(store.unindexed_interactions(10).await.unwrap().is_empty());
+    assert!(store.unindexed_interactions(None, 10).await.unwrap().is_empty());
     assert_eq!(store.mark_indexed(&[]).await.unwrap(), []);
     // Its number is not given again.
     let next = other.add_interaction(interaction("agent_writer", "four")).await.unwrap();
     assert!(next > ids[2]);
-    assert_eq!(store.unindexed_interactions(10).await.unwrap()[0].interaction.id, next);
+    assert_eq!(store.unindexed_interactions(None, 10).await.unwrap()[0].interaction.id, next);
     assert_eq!(store.mark_indexed(&[InteractionId(u64::MAX >> 1)]).await.unwrap().len(), 1);
     harness
 }

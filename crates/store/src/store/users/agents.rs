@@ -1,6 +1,6 @@
 //! The agents of a project.
 
-use codelab_protocol::{AgentId, AgentName, Timestamp};
+use codelab_protocol::{AgentId, AgentName, ProjectId, Timestamp, UserId};
 use serde::Serialize;
 
 use super::ProjectStore;
@@ -8,6 +8,7 @@ use super::projects::{missing, patched};
 use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
+use crate::store::Store;
 use crate::user::{AgentChange, AgentRow, NewAgent};
 
 macro_rules! select_agents {
@@ -23,6 +24,10 @@ macro_rules! select_agents {
 const PAGE: &str = select_agents!("ORDER BY id LIMIT $2 OFFSET $3");
 const ONE: &str = select_agents!("AND agent_id = $2");
 const COUNT: &str = "SELECT COUNT(*) FROM project_agents WHERE project_id = $1";
+const OF_ALL: &str = "SELECT project_agents.id, projects.user_id, projects.id, project_agents.name FROM project_agents \
+     JOIN projects ON projects.id = project_agents.project_id WHERE project_agents.id > $1 \
+     ORDER BY project_agents.id LIMIT $2";
+const COUNT_OF_NAME: &str = "SELECT COUNT(*) FROM project_agents WHERE project_id = $1 AND name = $2";
 
 macro_rules! insert_into_agents {
     ($source:literal) => {
@@ -52,6 +57,31 @@ const FORGET: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent =
      (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)";
 const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent_id = $2";
 
+/// Where an agent is, for upkeep that goes through all of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentPlace {
+    /// Pages on.
+    pub number: u64,
+    pub user_id: UserId,
+    pub project_id: ProjectId,
+    pub agent: AgentName,
+}
+
+impl Store {
+    /// The agents of all users, oldest first; `after` pages on.
+    pub async fn agents_of_all(&self, after: u64, limit: u64) -> Result<Vec<AgentPlace>, StoreError> {
+        self.read(OF_ALL, vec![after.into(), limit.into()], |row| {
+            Ok(AgentPlace {
+                number: row.count()?,
+                user_id: row.user()?,
+                project_id: row.project()?,
+                agent: row.agent()?,
+            })
+        })
+        .await
+    }
+}
+
 impl ProjectStore {
     /// A page of the project's agents, oldest first, and how many there are.
     pub async fn agents(&self, limit: u64, offset: u64) -> Result<(Vec<AgentRow>, u64), StoreError> {
@@ -62,6 +92,12 @@ impl ProjectStore {
 
     pub async fn count_agents(&self) -> Result<u64, StoreError> {
         Ok(self.store.read_one(COUNT, vec![self.row.id.into()], |row| row.count()).await?.unwrap_or(0))
+    }
+
+    /// Whether the project, if it is still there, has an agent of this name.
+    pub async fn has_agent(&self, name: &AgentName) -> Result<bool, StoreError> {
+        let params = vec![self.row.id.into(), Param::text(name.as_str())];
+        Ok(self.store.read_one(COUNT_OF_NAME, params, |row| row.count()).await?.unwrap_or(0) > 0)
     }
 
     pub async fn agent(&self, id: &AgentId) -> Result<Option<AgentRow>, StoreError> {

@@ -3,11 +3,13 @@
 //! A session's key is no proof of anything: every query asks again whose session it is. What is another user's, of the
 //! other realm, or deleted is not there.
 
-use codelab_protocol::{PlanId, ProjectId, Role, SessionId, TaskId, TurnId};
+use std::ops::Deref;
 
-use super::UserStore;
+use codelab_protocol::{PlanId, ProjectId, Role, SessionId, TaskId, TurnId, UserId};
+
 use super::projects::missing;
-use crate::chat::{ChatSessionRow, OpenApproval, PlanRow};
+use super::{ProjectStore, UserStore};
+use crate::chat::{ChatSessionRow, OpenApproval, PlanRow, UnfinishedSession};
 use crate::columns::Columns;
 use crate::row::{SessionRow, StoredMessage};
 use crate::statement::{Param, Stmt};
@@ -37,6 +39,16 @@ const SESSIONS_OF_PROJECT: &str =
     list_sessions!("+user_id = $1 AND project_id = $2", " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4");
 const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
 const COUNT_SESSIONS_OF_PROJECT: &str = my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
+
+// Whatever is not over runs, has a deadline, or waits for somebody to decide, to answer or to run something.
+const UNFINISHED: &str = my_sessions!(
+    "id, session_id, state",
+    "+user_id = $1 AND project_id = $2",
+    " AND +id > $3 AND (running = 1 OR wake_at IS NOT NULL \
+     OR EXISTS (SELECT 1 FROM pending_approvals WHERE session_key = sessions.id AND status = 'pending') \
+     OR EXISTS (SELECT 1 FROM tool_calls WHERE session_key = sessions.id AND status = 'open')) \
+     ORDER BY +id LIMIT $4"
+);
 
 const RENAME: &str = "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
 
@@ -100,6 +112,38 @@ const OPEN_APPROVALS: &str = from_open_approvals!(
 );
 const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
 
+/// A session of a project, which its user has asked for: only [`UserStore::session`] gives one. Whoever has it need not
+/// ask again whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnedSession {
+    user: UserId,
+    project: ProjectId,
+    row: SessionRow,
+}
+
+impl OwnedSession {
+    pub fn user(&self) -> UserId {
+        self.user
+    }
+
+    pub fn project(&self) -> ProjectId {
+        self.project
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.row.session_id
+    }
+}
+
+/// The session as it was when it was asked for.
+impl Deref for OwnedSession {
+    type Target = SessionRow;
+
+    fn deref(&self) -> &SessionRow {
+        &self.row
+    }
+}
+
 impl UserStore {
     /// A page of the user's sessions, in one project or in all, newest activity first, and how many there are.
     pub async fn sessions(
@@ -116,9 +160,10 @@ impl UserStore {
         self.page(count, page, whose, limit, offset, chat_session).await
     }
 
-    pub async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+    pub async fn session(&self, id: &SessionId) -> Result<Option<OwnedSession>, StoreError> {
         let row = self.store.session(Realm::Project, id).await?;
-        Ok(row.filter(|row| row.user_id == Some(self.user) && row.deleted_at.is_none()))
+        let row = row.filter(|row| row.user_id == Some(self.user) && row.deleted_at.is_none());
+        Ok(row.and_then(|row| Some(OwnedSession { user: self.user, project: row.project_id?, row })))
     }
 
     /// `NotFound` when there is none.
@@ -208,6 +253,23 @@ impl UserStore {
     }
 }
 
+impl ProjectStore {
+    /// Sessions whose turn may not be over, in the order of their keys; `after` pages on.
+    pub async fn unfinished_sessions(
+        &self,
+        after: Option<SessionKey>,
+        limit: u64,
+    ) -> Result<Vec<UnfinishedSession>, StoreError> {
+        let after = after.map_or(Param::Int(0), Param::from);
+        let params = vec![self.user.into(), self.row.id.into(), after, limit.into()];
+        self.store.read(UNFINISHED, params, unfinished).await
+    }
+}
+
+fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
+    Ok(UnfinishedSession { key: SessionKey::from_raw(row.int()?), session_id: row.session()?, state: row.string()? })
+}
+
 fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
     Ok(ChatSessionRow {
         key: SessionKey::from_raw(row.int()?),
@@ -241,6 +303,8 @@ mod tests {
             (COUNT_SESSIONS, "sessions_by_user (user_id=?)"),
             (SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
             (COUNT_SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
+            (UNFINISHED, "SEARCH sessions USING INDEX sessions_by_project (project_id=?)"),
+            (UNFINISHED, "tool_calls USING PRIMARY KEY (session_key=?)"),
             (MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
             (LAST_MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
             (TASK_MESSAGES, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),

@@ -1,5 +1,7 @@
 //! What agents can remember: the source from which their indexes are made.
 
+use std::collections::BTreeSet;
+
 use codelab_protocol::{AgentName, SessionId, TaskId, Timestamp};
 use futures_util::future::join_all;
 
@@ -28,11 +30,17 @@ const PAGE: &str = concat!(
     interaction_columns!(),
     "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
 );
+/// Asked for at once; a question about fewer repeats its last one.
+const IDS_AT_ONCE: usize = 10;
+/// SQLite numbers parameters by their first appearance.
+const PRESENT: &str = "SELECT id FROM interactions WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
+     AND project_id = $11 AND agent = $12";
+const COUNT: &str = "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND agent = $2";
 const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
 const UNINDEXED: &str = concat!(
     "SELECT interactions.user_id, interactions.project_id, ",
     interaction_columns!(),
-    "WHERE indexed = 0 ORDER BY interactions.id LIMIT $1"
+    "WHERE indexed = 0 AND interactions.id > $1 ORDER BY interactions.id LIMIT $2"
 );
 const MARK: &str = "UPDATE interactions SET indexed = 1 WHERE id = $1";
 
@@ -60,6 +68,27 @@ impl ProjectStore {
         self.store.read(PAGE, params, interaction).await
     }
 
+    /// Those of these numbers that the agent still remembers.
+    pub async fn present_interactions(
+        &self,
+        agent: &AgentName,
+        ids: &[InteractionId],
+    ) -> Result<BTreeSet<InteractionId>, StoreError> {
+        let mut present = BTreeSet::new();
+        for some in ids.chunks(IDS_AT_ONCE) {
+            let last = some.last().into_iter().cycle();
+            let ids = some.iter().chain(last).take(IDS_AT_ONCE).map(|id| Param::from(id.0));
+            let params = ids.chain([self.row.id.into(), Param::text(agent.as_str())]).collect();
+            present.extend(self.store.read(PRESENT, params, |row| row.count().map(InteractionId)).await?);
+        }
+        Ok(present)
+    }
+
+    pub async fn count_interactions(&self, agent: &AgentName) -> Result<u64, StoreError> {
+        let params = vec![self.row.id.into(), Param::text(agent.as_str())];
+        Ok(self.store.read_one(COUNT, params, |row| row.count()).await?.unwrap_or(0))
+    }
+
     /// Returns how many went.
     pub async fn clear_interactions(&self, agent: &AgentName, now: Timestamp) -> Result<u64, StoreError> {
         let clear = Stmt::any(CLEAR, vec![self.row.id.into(), Param::text(agent.as_str())]);
@@ -69,9 +98,13 @@ impl ProjectStore {
 }
 
 impl Store {
-    /// Interactions of all users that the indexes do not hold yet, oldest first.
-    pub async fn unindexed_interactions(&self, limit: u64) -> Result<Vec<UnindexedInteraction>, StoreError> {
-        self.read(UNINDEXED, vec![limit.into()], |row| {
+    /// Interactions of all users that the indexes do not hold yet, in the order of their numbers; `after` pages on.
+    pub async fn unindexed_interactions(
+        &self,
+        after: Option<InteractionId>,
+        limit: u64,
+    ) -> Result<Vec<UnindexedInteraction>, StoreError> {
+        self.read(UNINDEXED, vec![after.map_or(0, |id| id.0).into(), limit.into()], |row| {
             Ok(UnindexedInteraction {
                 user_id: row.user()?,
                 project_id: row.project()?,
@@ -120,6 +153,8 @@ mod tests {
         for (sql, index) in [
             (PAGE, "interactions_by_agent (project_id=? AND agent=? AND id>?)"),
             (CLEAR, "interactions_by_agent (project_id=? AND agent=?)"),
+            (COUNT, "interactions_by_agent (project_id=? AND agent=?)"),
+            (PRESENT, "interactions_by_agent (project_id=? AND agent=? AND id=?"),
             (UNINDEXED, "interactions_unindexed"),
         ] {
             assert_uses(&connection, sql, index);

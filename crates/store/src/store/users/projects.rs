@@ -169,7 +169,8 @@ impl ProjectStore {
         self.store.read_one(ONE, params, project).await?.ok_or(StoreError::NotFound)
     }
 
-    /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays, without the arguments.
+    /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays,
+    /// without the arguments.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
