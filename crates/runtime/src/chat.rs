@@ -1,22 +1,19 @@
-//! Sessions of projects: what the server asks of the runtime for a user. Whose session it is, the caller has checked.
+//! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says whose each is.
 
 use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, UserMessage};
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{Realm, SessionRow, StoreError};
+use codelab_store::{OwnedSession, Realm, StoreError};
 use serde_json::Value;
 
 use crate::metrics::OpenStream;
 use crate::owner::{Birth, Mail, Outside, Taken};
 use crate::registry::Name;
-use crate::runtime::{Runtime, SessionView};
-use crate::space::{CallMode, ClientsFull, Space, SpaceKey};
+use crate::runtime::{Runtime, SessionView, whole};
+use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
 use crate::user_events::UserReader;
 use crate::{Reader, RuntimeError};
-
-/// Agents of a project are read in one page; the server allows no more than this.
-const MAX_AGENTS: u64 = 1000;
 
 /// A message to a project's session.
 #[derive(Debug, Clone)]
@@ -58,15 +55,11 @@ impl Runtime {
     }
 
     /// `handle_message` of a worker space: direct when an agent is named, else planned.
-    pub async fn chat_message(
-        &self,
-        space: &Space,
-        id: &SessionId,
-        message: ChatMessage,
-    ) -> Result<Sent, RuntimeError> {
+    pub async fn chat_message(&self, session: &OwnedSession, message: ChatMessage) -> Result<Sent, RuntimeError> {
+        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
         let ChatMessage { text, target, client_message_id, caller } = message;
         let agent = match target {
-            Some(target) => Some(self.target(space, &target).await?),
+            Some(target) => Some(self.target(&space, &target).await?),
             None => None,
         };
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
@@ -75,7 +68,7 @@ impl Runtime {
         let reader = self.reader(feed, &taken);
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(taken.answer, Answer::Span(_)) {
-            self.call_began(space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
+            self.call_began(&space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
         }
         Ok(Sent { reader, agent })
     }
@@ -91,7 +84,7 @@ impl Runtime {
 
     /// The agent that a caller names.
     async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
-        let crew = space.crew().await?;
+        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
         crew.resolve(target.trim()).ok_or_else(|| {
             let shown: String = target.chars().take(64).collect();
             codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found").with("agent", shown).into()
@@ -99,39 +92,43 @@ impl Runtime {
     }
 
     /// Whether this turn of a session has begun and waits for a place at its agent.
-    pub async fn waits_for_agent(&self, id: &SessionId, turn: TurnId) -> Result<bool, RuntimeError> {
-        let Some(row) = self.inner.store.session(Realm::Project, id).await? else { return Ok(false) };
+    pub async fn waits_for_agent(&self, session: &OwnedSession, turn: TurnId) -> Result<bool, RuntimeError> {
+        let Some(row) = self.inner.store.session(Realm::Project, session.id()).await? else { return Ok(false) };
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let turn = session.turn().filter(|now| now.id == turn);
         Ok(turn.is_some_and(|turn| turn.threads().any(|thread| matches!(thread.phase, Phase::Queued))))
     }
 
-    pub async fn chat_answer(&self, id: &SessionId, call_id: CallId, text: String) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::Answer { call_id, text }).await
+    pub async fn chat_answer(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        text: String,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(&name(session.id()), Outside::Answer { call_id, text }).await
     }
 
     pub async fn chat_decide(
         &self,
-        id: &SessionId,
+        session: &OwnedSession,
         call_id: CallId,
         decision: Decision,
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(id), call_id, decision, digest, decided_by).await
+        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by).await
     }
 
     /// A client takes a call, or keeps it; the seconds of its lease.
     pub async fn claim(
         &self,
-        space: &Space,
-        id: &SessionId,
+        session: &OwnedSession,
         call_id: CallId,
         client_id: ClientId,
     ) -> Result<u64, RuntimeError> {
         let claim = Outside::Claim { call_id, client_id: client_id.clone() };
-        self.by_client(space, id, &client_id, claim).await?;
+        self.by_client(session, &client_id, claim).await?;
         Ok(LEASE_SECONDS)
     }
 
@@ -139,11 +136,11 @@ impl Runtime {
     /// is not attached.
     async fn by_client(
         &self,
-        space: &Space,
-        id: &SessionId,
+        session: &OwnedSession,
         client: &ClientId,
         input: Outside,
     ) -> Result<Taken, RuntimeError> {
+        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
         space.client_asks(client, id).map_err(full)?;
         let taken = self.input(&name(id), input).await;
         space.client_answered(client, taken.is_ok());
@@ -152,14 +149,13 @@ impl Runtime {
 
     pub async fn client_result(
         &self,
-        space: &Space,
-        id: &SessionId,
+        session: &OwnedSession,
         call_id: CallId,
         client_id: ClientId,
         result: Value,
     ) -> Result<ResultTaken, RuntimeError> {
         let result = Outside::ToolResult { call_id, result, client: Some(client_id.clone()) };
-        let taken = self.by_client(space, id, &client_id, result).await?;
+        let taken = self.by_client(session, &client_id, result).await?;
         Ok(match taken.answer {
             Answer::Repeat(_) => ResultTaken::Duplicate,
             _ => ResultTaken::New,
@@ -180,31 +176,53 @@ impl Runtime {
     }
 
     /// Runs the tasks of an ended plan again that did not end well.
-    pub async fn retry_plan(&self, id: &SessionId, plan_id: PlanId) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::RetryPlan { plan_id }).await
+    pub async fn retry_plan(&self, session: &OwnedSession, plan_id: PlanId) -> Result<Reader, RuntimeError> {
+        self.submit(&name(session.id()), Outside::RetryPlan { plan_id }).await
     }
 
     /// Ends the current turn. The flag says whether there was one.
-    pub async fn cancel_chat(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+    pub async fn cancel_chat(
+        &self,
+        session: &OwnedSession,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
+        self.cancel_session(session.id(), drop_queue).await
+    }
+
+    /// The same, of a session that was found in its project.
+    pub(crate) async fn cancel_session(
+        &self,
+        id: &SessionId,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
         self.cancel_in(&name(id), drop_queue).await
     }
 
     /// Really deletes the session's rows, and what agents remember of it.
-    pub async fn delete_chat(&self, key: SpaceKey, id: &SessionId) -> Result<(), RuntimeError> {
-        self.ask(&name(id), |reply| Mail::Delete { hard: true, reply }).await?;
-        if let Some(project) = self.inner.store.of(key.user).project(key.project).await? {
-            let agents = project.agents(MAX_AGENTS, 0).await?.0.into_iter().map(|row| row.agent.name);
-            self.inner.memories.forget_session(key, &agents.collect::<Vec<_>>(), id).await;
-        }
-        Ok(())
+    pub async fn delete_chat(&self, session: &OwnedSession) -> Result<(), RuntimeError> {
+        self.delete_session(SpaceKey::of_session(session), session.id()).await
+    }
+
+    /// The same, of a session that was found in its project.
+    pub(crate) async fn delete_session(&self, key: SpaceKey, id: &SessionId) -> Result<(), RuntimeError> {
+        let (runtime, id) = (self.clone(), id.clone());
+        whole(async move {
+            runtime.ask(&name(&id), |reply| Mail::Delete { hard: true, reply }).await?;
+            if let Some(project) = runtime.inner.store.of(key.user).project(key.project).await? {
+                let agents = project.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.name);
+                runtime.inner.memories.forget_session(key, &agents.collect::<Vec<_>>(), &id).await;
+            }
+            Ok(())
+        })
+        .await?
     }
 
     /// What an earlier server left of the session is recovered first.
-    pub async fn touch_chat(&self, row: &SessionRow) -> Result<(), RuntimeError> {
+    pub async fn touch_chat(&self, row: &OwnedSession) -> Result<(), RuntimeError> {
         self.recover(&name(&row.session_id), row).await.map(drop)
     }
 
-    pub fn chat_events(&self, row: &SessionRow, after: u64, follow: bool) -> Reader {
+    pub fn chat_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {
         self.log_of(&name(&row.session_id), row, after, follow)
     }
 

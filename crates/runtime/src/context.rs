@@ -4,10 +4,10 @@ use codelab_memory::{Hit, Query};
 use codelab_protocol::AgentName;
 use codelab_store::{InteractionId, NewInteraction, ProjectStore, StoreError};
 
-use crate::RuntimeError;
 use crate::clock::now;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, whole};
 use crate::space::SpaceKey;
+use crate::{RebuildError, RuntimeError};
 
 impl Runtime {
     /// What the agent remembers about this, best first.
@@ -16,7 +16,7 @@ impl Runtime {
         project: &ProjectStore,
         agent: &AgentName,
         query: &Query,
-    ) -> Result<Vec<Hit>, codelab_memory::MemoryError> {
+    ) -> Result<Vec<Hit>, RebuildError> {
         self.inner.memories.search(SpaceKey::of(project), agent, query).await
     }
 
@@ -28,9 +28,13 @@ impl Runtime {
     }
 
     /// Forgets everything the agent remembers; how much that was.
-    pub async fn clear_context(&self, project: &ProjectStore, agent: &AgentName) -> Result<u64, RuntimeError> {
-        let cleared = project.clear_interactions(agent, now()).await.map_err(RuntimeError::NotStored)?;
-        self.inner.memories.clear(SpaceKey::of(project), agent).await;
-        Ok(cleared)
+    pub async fn clear_context(&self, project: ProjectStore, agent: AgentName) -> Result<u64, RuntimeError> {
+        let runtime = self.clone();
+        whole(async move {
+            let cleared = project.clear_interactions(&agent, now()).await.map_err(RuntimeError::NotStored)?;
+            runtime.inner.memories.clear(SpaceKey::of(&project), &agent).await;
+            Ok(cleared)
+        })
+        .await?
     }
 }

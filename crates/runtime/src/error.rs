@@ -26,3 +26,13 @@ pub enum RuntimeError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+impl RuntimeError {
+    /// What a session meets in its project: a project that was deleted took its sessions with it.
+    pub(crate) fn of_project_session(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound => Self::SessionNotFound,
+            error => error.into(),
+        }
+    }
+}

@@ -1,27 +1,32 @@
-//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail without anybody waiting:
-//! a search then finds nothing, and what was not indexed is indexed when the engine is back.
+//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang without anybody
+//! waiting for it: what it did not do in time is done when it is back.
+
+mod anew;
+mod due;
+mod upkeep;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codelab_engine::cut;
-use codelab_memory::{
-    CollectionName, Created, Hit, Interaction, InteractionId, Memory, MemoryError, MemoryHealth, Query,
-};
+use codelab_memory::{CollectionName, Hit, Interaction, InteractionId, Memory, MemoryError, Query};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{InteractionRow, Store, StoreError};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, timeout, timeout_at};
 
+pub use self::anew::rebuild_memories;
+use self::due::{Due, Need, Place};
+use self::upkeep::Engine;
 use crate::space::SpaceKey;
 
-/// Interactions indexed or read at once.
-const BATCH: usize = 100;
-/// How often the engine is looked at, and what failed is tried again.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A search that takes longer than this does not hold an answer up.
 const RECALL_PATIENCE: Duration = Duration::from_millis(250);
+/// How long whoever makes or deletes something waits for its collections.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
+/// A search that met what was deleted is repeated without it, so often.
+const MAX_SEARCHES: usize = 3;
 /// What an agent is reminded of at the beginning of its work.
 const RECALLED: usize = 3;
 const RECALLED_BYTES: usize = 1_000;
@@ -30,45 +35,101 @@ const RECALLED_BYTES: usize = 1_000;
 pub(crate) struct Memories {
     memory: Memory,
     store: Store,
-    /// Something waits to be indexed.
+    /// Something waits to be indexed or mended.
     wake: Notify,
-    /// Collections that could not be made or written; they are made again from SQL.
-    broken: Mutex<BTreeSet<(SpaceKey, AgentName)>>,
-    problem: Mutex<Option<String>>,
+    due: Mutex<Due>,
+    engine: Mutex<Engine>,
+}
+
+/// What happens to a collection because something happened to its agent.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Check,
+    Remove,
+    Clear,
+    Forget(&'a SessionId),
 }
 
 impl Memories {
     pub fn new(memory: Memory, store: Store) -> Self {
-        Self { memory, store, wake: Notify::new(), broken: Mutex::default(), problem: Mutex::default() }
+        Self { memory, store, wake: Notify::new(), due: Mutex::default(), engine: Mutex::default() }
     }
 
-    /// Makes sure that each agent has its collection; one that is lost is made again from SQL.
-    pub async fn ensure(&self, key: SpaceKey, agents: &[AgentName]) {
+    /// These agents should have their collections soon; nobody waits.
+    pub fn expect(&self, key: SpaceKey, agents: &[AgentName]) {
+        let mut due = self.due();
         for agent in agents {
-            match self.create(key, agent).await {
-                Ok(Created::Existing) => {}
-                Ok(Created::New) if !self.has_past(key, agent).await => {}
-                Ok(Created::New | Created::Outdated) => self.repair_later(key, agent),
-                Err(error) => {
-                    tracing::warn!(project = %key.project, %agent, %error, "the agent's memory could not be made");
-                    self.repair_later(key, agent);
-                }
-            }
+            due.note(&(key, agent.clone()), Need::Check);
         }
     }
 
-    async fn create(&self, key: SpaceKey, agent: &AgentName) -> Result<Created, MemoryError> {
-        self.memory.create(&collection(key, agent)?).await
+    /// Waits a while until the expected collections of the project are there.
+    pub async fn settle(&self, key: SpaceKey) {
+        // Waiting again for an engine that did not answer would only add to the delay.
+        if self.engine().is_out() {
+            return self.wake.notify_one();
+        }
+        let is_expected = |place: &Place, need| place.0 == key && need == Need::Check;
+        let expected = self.due().all().into_iter().filter(|(place, need, _)| is_expected(place, *need));
+        let agents: Vec<AgentName> = expected.map(|((_, agent), ..)| agent).collect();
+        self.change(key, &agents, Change::Check).await;
     }
 
-    pub async fn remove(&self, key: SpaceKey, agent: &AgentName) {
-        self.broken().remove(&(key, agent.clone()));
-        let removed = match collection(key, agent) {
-            Ok(name) => self.memory.remove(&name).await,
-            Err(error) => Err(error),
+    /// The agents are gone, and their rows.
+    pub async fn remove(&self, key: SpaceKey, agents: &[AgentName]) {
+        self.change(key, agents, Change::Remove).await;
+    }
+
+    /// The rows are gone; so is what finds them.
+    pub async fn clear(&self, key: SpaceKey, agent: &AgentName) {
+        self.change(key, std::slice::from_ref(agent), Change::Clear).await;
+    }
+
+    pub async fn forget_session(&self, key: SpaceKey, agents: &[AgentName], session: &SessionId) {
+        self.change(key, agents, Change::Forget(session)).await;
+    }
+
+    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if the caller goes away.
+    async fn change(&self, key: SpaceKey, agents: &[AgentName], change: Change<'_>) {
+        let deadline = Instant::now() + CHANGE_PATIENCE;
+        let noted: Vec<_> = agents
+            .iter()
+            .map(|agent| {
+                let place = (key, agent.clone());
+                let number = self.due().note(&place, change.need());
+                (place, number)
+            })
+            .collect();
+        for (place, number) in noted {
+            let agent = &place.1;
+            let problem = match timeout_at(deadline, self.perform(&place, change)).await {
+                Ok(Ok(())) => {
+                    self.due().done(&place, number);
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => {
+                    self.engine().did_not_answer();
+                    "it took too long".to_owned()
+                }
+            };
+            tracing::warn!(project = %key.project, %agent, problem, "the agent's memory is brought up to date later");
+            self.mend_later(&place, change.need());
+        }
+    }
+
+    async fn perform(&self, place: &Place, change: Change<'_>) -> Result<(), RebuildError> {
+        let name = collection(place)?;
+        let done = match change {
+            Change::Check => return self.check(place).await,
+            Change::Remove => self.memory.remove(&name).await,
+            Change::Clear => self.memory.clear(&name).await,
+            Change::Forget(session) => self.memory.delete_session(&name, session).await,
         };
-        if let Err(error) = removed {
-            tracing::warn!(project = %key.project, %agent, %error, "the agent's memory could not be removed");
+        match done {
+            // What is not there holds nothing.
+            Ok(()) | Err(MemoryError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -79,7 +140,7 @@ impl Memories {
             return Vec::new();
         }
         let query = Query { text, top_k: RECALLED, filter: Default::default() };
-        match tokio::time::timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
+        match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
             Ok(Ok(hits)) => hits.iter().map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned()).collect(),
             Ok(Err(error)) => {
                 tracing::debug!(project = %key.project, %agent, %error, "nothing is recalled");
@@ -92,8 +153,31 @@ impl Memories {
         }
     }
 
-    pub async fn search(&self, key: SpaceKey, agent: &AgentName, query: &Query) -> Result<Vec<Hit>, MemoryError> {
-        self.memory.search(&collection(key, agent)?, query).await
+    /// Only what SQL still has: the index may not have heard yet of what was deleted.
+    pub async fn search(&self, key: SpaceKey, agent: &AgentName, query: &Query) -> Result<Vec<Hit>, RebuildError> {
+        let name = collection(&(key, agent.clone()))?;
+        let mut searches = 0;
+        loop {
+            searches += 1;
+            let mut hits = self.memory.search(&name, query).await?;
+            if hits.is_empty() {
+                return Ok(hits);
+            }
+            let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(Vec::new()) };
+            let ids: Vec<_> = hits.iter().map(|hit| codelab_store::InteractionId(hit.id.0)).collect();
+            let present = project.present_interactions(agent, &ids).await?;
+            let is_present = |id: &InteractionId| present.contains(&codelab_store::InteractionId(id.0));
+            let gone: Vec<_> = hits.iter().map(|hit| hit.id).filter(|id| !is_present(id)).collect();
+            hits.retain(|hit| is_present(&hit.id));
+            if gone.is_empty() {
+                return Ok(hits);
+            }
+            let removed = self.memory.delete(&name, gone).await;
+            if removed.is_err() || searches == MAX_SEARCHES {
+                self.due().note(&(key, agent.clone()), Need::Rebuild);
+                return Ok(hits);
+            }
+        }
     }
 
     /// Something was committed that can be remembered.
@@ -101,137 +185,54 @@ impl Memories {
         self.wake.notify_one();
     }
 
-    /// The rows are gone; so is what finds them.
-    pub async fn clear(&self, key: SpaceKey, agent: &AgentName) {
-        let cleared = match collection(key, agent) {
-            Ok(name) => self.memory.clear(&name).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = cleared {
-            tracing::warn!(project = %key.project, %agent, %error, "the agent's memory could not be cleared");
-            self.repair_later(key, agent);
-        }
-    }
-
-    pub async fn forget_session(&self, key: SpaceKey, agents: &[AgentName], session: &SessionId) {
-        for agent in agents {
-            let forgotten = match collection(key, agent) {
-                Ok(name) => self.memory.delete_session(&name, session).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = forgotten
-                && !matches!(error, MemoryError::NotFound { .. })
-            {
-                tracing::warn!(project = %key.project, %agent, %error, "a session could not be forgotten");
-                self.repair_later(key, agent);
-            }
-        }
-    }
-
-    /// Makes an agent's collection anew from SQL; how many interactions it holds.
-    pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
-        let name = collection(key, agent)?;
-        let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(0) };
-        self.memory.rebuild(&name, std::iter::empty()).await?;
-        let (mut after, mut added) = (None, 0);
-        loop {
-            let rows = project.interactions(agent, after, BATCH as u64).await?;
-            let Some(last) = rows.last() else { break };
-            after = Some(last.id);
-            added += rows.len() as u64;
-            self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
-        }
-        self.broken().remove(&(key, agent.clone()));
-        Ok(added)
-    }
-
-    /// What was wrong with the engine when it was looked at last.
+    /// What is wrong with memory, for whoever operates the server.
     pub fn problem(&self) -> Option<String> {
-        let broken = self.broken().len();
-        let of_engine = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        of_engine.or_else(|| (broken > 0).then(|| format!("{broken} collections wait to be made again")))
+        self.problem_of(|_| true)
     }
 
-    async fn look(&self) {
-        let problem = match self.memory.health().await {
-            MemoryHealth::Healthy => None,
-            MemoryHealth::Degraded { reason } => Some(reason),
-        };
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    /// What is wrong with the memory of a project's agents; another project's trouble is not theirs.
+    pub fn problem_in(&self, key: SpaceKey) -> Option<String> {
+        self.problem_of(|(other, _)| *other == key)
+    }
+
+    fn problem_of(&self, whose: impl Fn(&Place) -> bool) -> Option<String> {
+        if let Some(problem) = self.engine().problem() {
+            return Some(problem);
+        }
+        let mut places: BTreeSet<Place> = self.engine().broken().filter(&whose).collect();
+        places.extend(self.due().late().filter(|place| whose(place)).cloned());
+        (!places.is_empty()).then(|| format!("{} collections wait to be made again", places.len()))
     }
 
     pub async fn close(&self) {
         self.memory.close().await;
     }
 
-    /// Indexes what was committed, also by a server that stopped before it came to that, and repairs what broke.
-    pub async fn run(&self, stopping: &CancellationToken) {
-        loop {
-            if let Err(error) = self.index_all().await {
-                tracing::warn!(%error, "what agents remember is not indexed yet");
-            }
-            self.repair().await;
-            self.look().await;
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-        }
-    }
-
-    async fn index_all(&self) -> Result<(), RebuildError> {
-        loop {
-            let waiting = self.store.unindexed_interactions(BATCH as u64).await?;
-            if waiting.is_empty() {
-                return Ok(());
-            }
-            for item in waiting {
-                let key = SpaceKey { user: item.user_id, project: item.project_id };
-                let (agent, id) = (item.interaction.agent.clone(), item.interaction.id);
-                let name = collection(key, &agent)?;
-                self.memory.create(&name).await?;
-                self.memory.add(&name, vec![remembered(item.interaction)]).await.inspect_err(|_| {
-                    self.repair_later(key, &agent);
-                })?;
-                let gone = self.store.mark_indexed(&[id]).await?;
-                if !gone.is_empty() {
-                    self.memory.delete(&name, vec![InteractionId(id.0)]).await?;
-                }
-            }
-        }
-    }
-
-    async fn repair(&self) {
-        let broken: Vec<(SpaceKey, AgentName)> = self.broken().iter().cloned().collect();
-        for (key, agent) in broken {
-            match self.rebuild(key, &agent).await {
-                Ok(count) => tracing::info!(project = %key.project, %agent, count, "the agent's memory is made again"),
-                Err(error) => {
-                    tracing::warn!(project = %key.project, %agent, %error, "the agent's memory is still broken");
-                }
-            }
-        }
-    }
-
-    async fn has_past(&self, key: SpaceKey, agent: &AgentName) -> bool {
-        match self.store.of(key.user).project(key.project).await {
-            Ok(Some(project)) => project.interactions(agent, None, 1).await.is_ok_and(|rows| !rows.is_empty()),
-            _ => false,
-        }
-    }
-
-    fn repair_later(&self, key: SpaceKey, agent: &AgentName) {
-        self.broken().insert((key, agent.clone()));
+    fn mend_later(&self, place: &Place, need: Need) {
+        self.due().note_late(place, need);
         self.wake.notify_one();
     }
 
-    fn broken(&self) -> MutexGuard<'_, BTreeSet<(SpaceKey, AgentName)>> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn due(&self) -> MutexGuard<'_, Due> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why a memory could not be written.
+impl Change<'_> {
+    /// What makes up for a change that failed, whatever happened since.
+    fn need(self) -> Need {
+        match self {
+            Self::Check => Need::Check,
+            Self::Remove | Self::Clear | Self::Forget(_) => Need::Rebuild,
+        }
+    }
+}
+
+/// Why a memory could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
     #[error(transparent)]
@@ -241,7 +242,7 @@ pub enum RebuildError {
 }
 
 /// A project's agents have names that fit; any other name has no collection.
-fn collection(key: SpaceKey, agent: &AgentName) -> Result<CollectionName, MemoryError> {
+fn collection((key, agent): &Place) -> Result<CollectionName, MemoryError> {
     CollectionName::new(key.user, key.project, agent)
 }
 

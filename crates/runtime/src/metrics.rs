@@ -58,6 +58,12 @@ pub struct Metrics {
     pub cache_redis_failures: Counter<u64, AtomicU64>,
     pub live_sessions: Gauge,
     pub open_streams: Gauge,
+    pub chat_messages: Family<Outcome, Counter>,
+    pub chat_refusals: Family<Outcome, Counter>,
+    pub chat_history: Gauge,
+    pub chat_askers: Gauge,
+    pub adaptive_turns: Family<Outcome, Counter>,
+    pub adaptive_backlog: Gauge,
 }
 
 impl Metrics {
@@ -105,7 +111,7 @@ impl Metrics {
         let bus_waiting = Gauge::default();
         registry.register("bus_waiting_tasks", "Tasks that wait for an agent", bus_waiting.clone());
         let bus_tasks = Family::default();
-        registry.register("bus_tasks", "Tasks that agents finished", bus_tasks.clone());
+        registry.register("bus_tasks", "Tasks that agents finished or had no room for", bus_tasks.clone());
         let cache_lookups = Family::default();
         registry.register("agent_cache_lookups", "Look-ups in the agent cache", cache_lookups.clone());
         let cache_redis_failures = Counter::default();
@@ -114,6 +120,18 @@ impl Metrics {
         registry.register("live_sessions", "Sessions held in memory", live_sessions.clone());
         let open_streams = Gauge::default();
         registry.register("open_streams", "Event streams being read", open_streams.clone());
+        let chat_messages = Family::default();
+        registry.register("chat_messages", "Messages of the Chat, by who spoke", chat_messages.clone());
+        let chat_refusals = Family::default();
+        registry.register("chat_refusals", "What the Chat did not take, by why", chat_refusals.clone());
+        let chat_history = Gauge::default();
+        registry.register("chat_history_messages", "Messages that the Chat keeps", chat_history.clone());
+        let chat_askers = Gauge::default();
+        registry.register("chat_askers", "Askers in the Chat without an answer", chat_askers.clone());
+        let adaptive_turns = Family::default();
+        registry.register("adaptive_agent_turns", "What AdaptiveAgent worked on", adaptive_turns.clone());
+        let adaptive_backlog = Gauge::default();
+        registry.register("adaptive_agent_backlog", "Messages that wait for AdaptiveAgent", adaptive_backlog.clone());
         Arc::new(Self {
             registry,
             http_requests,
@@ -139,6 +157,12 @@ impl Metrics {
             cache_redis_failures,
             live_sessions,
             open_streams,
+            chat_messages,
+            chat_refusals,
+            chat_history,
+            chat_askers,
+            adaptive_turns,
+            adaptive_backlog,
         })
     }
 
@@ -170,6 +194,10 @@ impl Runtime {
         gauge(&metrics.worker_spaces, inner.spaces.all().len());
         gauge(&metrics.bus_active, load.active);
         gauge(&metrics.bus_waiting, load.waiting);
+        let chat = inner.chat.gauges();
+        gauge(&metrics.chat_history, chat.messages);
+        gauge(&metrics.chat_askers, chat.askers);
+        gauge(&metrics.adaptive_backlog, chat.backlog);
         let counts = inner.cache.counts();
         let lookups = [("memory", counts.memory_hits), ("redis", counts.redis_hits), ("miss", counts.misses)];
         for (outcome, count) in lookups {

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use self::loaded::Loaded;
+pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
 pub(crate) use self::outside::Outside;
 use crate::RuntimeError;
@@ -105,20 +106,21 @@ impl Owner {
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let idle = nothing_ends && !self.places.is_waiting();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
+            // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
                 mail = self.mailbox.recv() => match mail {
                     Some(mail) => self.open(mail).await,
                     None => break,
                 },
-                next = self.models.next(), if self.retry.is_none() => match next {
+                next = self.models.next(), if retry_at.is_none() => match next {
                     Next::Recalled(call, recalled) => self.call_model(call, Some(recalled)).await,
                     Next::Outcome(outcome) => {
                         runtime.failpoint.pass("model_finished");
                         self.inside(outcome).await;
                     }
                 },
-                granted = self.places.granted(space.as_deref()), if self.retry.is_none() => self.inside(granted).await,
+                granted = self.places.granted(space.as_deref()), if retry_at.is_none() => self.inside(granted).await,
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((input, _)) = self.retry.take() {
                         self.inside(input).await;
@@ -255,13 +257,8 @@ impl Owner {
     /// The project's agents as they are at this moment; none in the runtime realm.
     async fn crew(&self) -> Result<Option<Arc<Crew>>, RuntimeError> {
         let Some(space) = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()) else { return Ok(None) };
-        // A project that another server deleted took its sessions with it.
-        let gone = |error| match error {
-            StoreError::NotFound => RuntimeError::SessionNotFound,
-            error => error.into(),
-        };
-        let crew = space.crew().await.map_err(gone)?;
-        space.refresh_ledger(&crew).await.map_err(gone)?;
+        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
+        space.refresh_ledger(&crew).await.map_err(RuntimeError::of_project_session)?;
         Ok(Some(crew))
     }
 
@@ -306,7 +303,7 @@ impl Owner {
         self.places = Places::default();
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
-            space.session_works(&self.name.id, Default::default());
+            space.session_works(&self.name.id, false);
         }
     }
 
@@ -327,15 +324,14 @@ impl Owner {
                 }
             }
         }
-        let wanted = loaded.session.turn().map(|turn| turn.model_calls()).unwrap_or_default();
+        let wanted = loaded.session.model_calls();
         let awaited: Vec<_> =
             wanted.iter().filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt))).collect();
         self.feed.publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
         self.models.keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
         if let Some(space) = &loaded.space {
-            let working = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
-            let working = working.filter(|thread| thread.phase.suspended().is_none());
-            space.session_works(&self.name.id, working.map(|thread| thread.agent().clone()).collect());
+            let mut threads = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
+            space.session_works(&self.name.id, threads.any(|thread| thread.phase.suspended().is_none()));
             for event in prepared.events.iter().filter(|event| event.settled.is_some_and(TurnStatus::is_end)) {
                 if let Some((_, mode, began)) = self.began.take_if(|(turn, ..)| *turn == event.turn) {
                     space.call_ended(mode, began.elapsed());

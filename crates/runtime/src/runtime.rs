@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Decision, Limits, PromptLimits, Session, Team, UserMessage};
+use codelab_engine::{Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage};
 use codelab_llm::{Model, ModelDescription, PriceTable};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
@@ -19,6 +19,7 @@ use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
 use crate::clock::now;
 use crate::feed::Feed;
+use crate::global_chat::{GlobalChat, adaptive_agent};
 use crate::memories::Memories;
 use crate::metrics::{Metrics, OpenStream};
 use crate::owner::{Birth, Mail, Outside, Reply, Taken};
@@ -36,6 +37,10 @@ pub struct Parts {
     pub team: Team,
     pub limits: Limits,
     pub prompt: PromptLimits,
+    /// Where callers say nothing of theirs.
+    pub region: Region,
+    /// Whether the log shows whole prompts, and with them what people said.
+    pub log_prompts: bool,
     pub policy: Policy,
     pub default_model: String,
     pub metrics: Arc<Metrics>,
@@ -50,6 +55,7 @@ pub struct Parts {
     pub bus: BusLimits,
     /// A worker space that nobody used for this long is cleaned up.
     pub space_idle_seconds: u64,
+    pub chat: ChatLimits,
 }
 
 /// How long old things are kept; 0 = for ever.
@@ -90,6 +96,7 @@ pub(crate) struct Inner {
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
     pub user_events: UserEvents,
+    pub chat: Arc<GlobalChat>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
     /// Nothing more, at once.
@@ -127,7 +134,9 @@ impl Runtime {
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
+        let (chat, woken) = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
+            chat,
             spaces: Spaces::new(shared),
             memories,
             parts,
@@ -141,6 +150,7 @@ impl Runtime {
         tasks.spawn(timers::lease(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
         tasks.spawn(timers::spaces(Arc::clone(&inner)));
+        tasks.spawn(adaptive_agent(Arc::clone(&inner), woken));
         tasks.spawn({
             let inner = Arc::clone(&inner);
             async move { inner.memories.run(&inner.stopping).await }
@@ -152,6 +162,7 @@ impl Runtime {
     pub async fn stop(&self, grace: Duration) {
         self.inner.registry.stop();
         self.inner.user_events.stop();
+        self.inner.chat.stop();
         self.inner.stopping.cancel();
         self.tasks.close();
         let quiet = async {
@@ -183,6 +194,11 @@ impl Runtime {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
+    }
+
+    /// The one global Chat.
+    pub fn global_chat(&self) -> &Arc<GlobalChat> {
+        &self.inner.chat
     }
 
     /// What is wrong with the memory engine, if anything.
@@ -362,4 +378,11 @@ impl SessionView {
 
 fn name(id: &SessionId) -> Name {
     Name { realm: Realm::Runtime, id: id.clone() }
+}
+
+/// Runs to its end even if whoever asked hangs up.
+pub(crate) async fn whole<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> Result<T, RuntimeError> {
+    tokio::spawn(task).await.map_err(|_| RuntimeError::Stopping)
 }

@@ -11,7 +11,8 @@ mod team;
 mod upkeep;
 mod work;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codelab_llm::PriceTable;
@@ -23,8 +24,8 @@ pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
 pub(crate) use places::{Changes, Places, StepSpace};
 pub use spaces::SpaceKey;
 pub(crate) use spaces::Spaces;
-pub(crate) use team::Crew;
-pub use team::project_agent;
+pub(crate) use team::{AGENTS_PAGE, Crew};
+pub use team::{MAX_AGENTS, project_agent};
 pub(crate) use work::CallMode;
 
 use self::clients::Clients;
@@ -53,12 +54,16 @@ pub struct Space {
     /// Clients that nobody heard of since then may still be there: the server before knew them.
     made_at: Instant,
     last_used: Mutex<Instant>,
-    memo: Mutex<Option<Memo>>,
+    memo: Mutex<Memo>,
+    /// Agents that are being deleted or taken out of service.
+    leaving: Mutex<HashSet<AgentName>>,
     clients: Mutex<Clients>,
     ledger: Mutex<Ledger>,
-    /// Which sessions work right now, and with which agents.
-    working: Mutex<HashMap<SessionId, HashSet<AgentName>>>,
+    /// Which sessions work right now.
+    working: Mutex<HashSet<SessionId>>,
     calls: Mutex<Calls>,
+    /// Tasks that met a full queue and were not told of yet.
+    refusals: AtomicU64,
 }
 
 /// What all spaces of a server share.
@@ -88,10 +93,12 @@ impl Space {
             made_at: Instant::now(),
             last_used: Mutex::new(Instant::now()),
             memo: Mutex::default(),
+            leaving: Mutex::default(),
             clients: Mutex::default(),
             ledger: Mutex::default(),
             working: Mutex::default(),
             calls: Mutex::default(),
+            refusals: AtomicU64::default(),
         }
     }
 
@@ -117,23 +124,21 @@ impl Space {
         self.memories.recall(self.key, agent, about).await
     }
 
-    /// A session tells which agents work for it now.
-    pub(crate) fn session_works(&self, session: &SessionId, agents: HashSet<AgentName>) {
+    /// A session tells whether an agent works for it now.
+    pub(crate) fn session_works(&self, session: &SessionId, works: bool) {
         let mut working = lock(&self.working);
-        if agents.is_empty() {
-            working.remove(session);
+        if works {
+            working.insert(session.clone());
         } else {
-            working.insert(session.clone(), agents);
+            working.remove(session);
         }
         drop(working);
         self.used();
     }
 
-    /// The sessions that work, or those of them that work with this agent.
-    pub fn working_sessions(&self, agent: Option<&AgentName>) -> Vec<SessionId> {
-        let working = lock(&self.working);
-        let with = |agents: &HashSet<AgentName>| agent.is_none_or(|agent| agents.contains(agent));
-        working.iter().filter(|(_, agents)| with(agents)).map(|(session, _)| session.clone()).collect()
+    /// The sessions that work on this server, and wait for nobody outside.
+    fn working_sessions(&self) -> Vec<SessionId> {
+        lock(&self.working).iter().cloned().collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Looks in the store for what is due, so that deadlines survive restarts and sessions sleep on disk until then.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,13 +141,18 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
         let mut wrong = HashSet::new();
         for space in runtime.spaces.all() {
             let key = SpaceKey { user: space.user(), project: space.project() };
-            for (name, check) in space.health(stuck_after).checks {
-                if check.status == HealthStatus::Healthy {
-                    continue;
-                }
+            let checks = space.health(stuck_after).checks.into_iter();
+            let unhealthy = checks.filter(|(_, check)| check.status != HealthStatus::Healthy);
+            let mut problems: BTreeMap<String, Option<String>> =
+                unhealthy.map(|(name, check)| (name, check.detail)).collect();
+            let refused = space.take_refusals();
+            if refused > 0 {
+                problems.insert("queues".to_owned(), Some(format!("{refused} tasks met a full queue")));
+            }
+            for (name, detail) in problems {
                 if !told.contains(&(key, name.clone())) {
                     let (user, project) = (key.user, key.project);
-                    tracing::warn!(%user, %project, check = name, detail = check.detail, "alert: worker space");
+                    tracing::warn!(%user, %project, check = name, detail, "alert: worker space");
                     runtime.metrics.alerts.get_or_create(&Alert { kind: name.clone() }).inc();
                 }
                 wrong.insert((key, name));

@@ -103,9 +103,8 @@ impl Remote {
                 return both.query_async(connection).await;
             }
             Forget::Project(prefix) => {
-                let prefix = literal(prefix);
-                self.unlink_matching(&format!("{prefix}:agent:*")).await?;
-                self.unlink_matching(&format!("{prefix}:agents")).await?;
+                self.unlink_matching(&format!("{}:agent:*", literal(prefix))).await?;
+                cmd("UNLINK").arg(format!("{prefix}:agents")).query_async::<()>(connection).await?;
             }
             Forget::Everything => self.unlink_matching("user*:project*:agent*").await?,
         }

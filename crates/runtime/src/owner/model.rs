@@ -1,20 +1,23 @@
 //! The model calls of a session: started after their commit, their outcomes inputs again.
 
+mod log;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use codelab_engine::{
-    Briefing, Input, ModelCall, ModelCallId, Purpose, classification_request, joining_request, planning_request,
-    step_request,
+    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, classification_request, joining_request,
+    planning_request, step_request, summary_request,
 };
 use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
-use codelab_store::StoreError;
+use codelab_store::{MessageRange, StoreError};
 use tokio::task::JoinHandle;
 
 use super::Owner;
 use super::recall::history;
+use crate::clock::now;
 use crate::feed::{Answer, Feed};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
@@ -136,19 +139,31 @@ impl Owner {
         if let Purpose::Classify { text } = &call.purpose {
             return Ok((classification_request(&runtime.team, &runtime.default_model, text), Vec::new()));
         }
+        if let Purpose::Summarize { from, before } = call.purpose {
+            // The store counts from 1.
+            let range = MessageRange::Last { before: Some(before + 1), limit: MAX_SUMMARIZED_MESSAGES };
+            let stored = runtime.store.messages(loaded.key, range).await.map_err(unreadable)?;
+            let messages: Vec<_> =
+                stored.into_iter().filter(|stored| stored.ord > from).map(|stored| stored.message).collect();
+            let (region, limits) = (&runtime.region, &runtime.prompt);
+            return Ok(summary_request(&loaded.session, &runtime.default_model, &messages, region, limits));
+        }
         let recent = history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(unreadable)?;
         let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
         let (model, limits) = (&runtime.default_model, &runtime.prompt);
         let origin = match &call.purpose {
             Purpose::Plan { repair } => {
-                let request = planning_request(team, model, &recent.history(), repair.as_ref(), limits);
+                let request =
+                    planning_request(&loaded.session, team, model, &recent.history(), repair.as_ref(), limits);
                 return Ok((request, Vec::new()));
             }
             Purpose::Join { request, results, .. } => {
                 return Ok((joining_request(model, request, results), Vec::new()));
             }
             Purpose::Step { origin, .. } => origin,
-            Purpose::Classify { .. } => return Err(failure(ErrorCode::LlmError, "There is nothing to classify")),
+            Purpose::Classify { .. } | Purpose::Summarize { .. } => {
+                return Err(failure(ErrorCode::LlmError, "This call has no history"));
+            }
         };
         let agent = team.get(&call.agent).ok_or_else(|| {
             failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
@@ -157,7 +172,7 @@ impl Owner {
         let known = loaded.session.turn().and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
         // An agent remembers once, when it begins.
         let recalled = recalled.unwrap_or_else(|| known.map(|thread| thread.recalled().to_vec()).unwrap_or_default());
-        let request = step_request(&Briefing {
+        let (request, report) = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
             agent,
@@ -167,7 +182,14 @@ impl Owner {
             history,
             recalled: &recalled,
             limits,
+            region: &runtime.region,
+            now: now(),
         });
+        log::history(&self.name.id, call, loaded.session.message_count(), &report);
+        log::gaps(&self.name.id, call, &report);
+        if runtime.log_prompts {
+            log::whole_prompt(&self.name.id, call, &request);
+        }
         Ok((request, recalled))
     }
 }
@@ -178,13 +200,22 @@ async fn perform(
     call: &ModelCall,
     request: ModelRequest,
 ) -> Result<ModelOutput, ModelFailure> {
-    let started = Instant::now();
     let mut show = |text: &str| {
         if let Some((message_id, _)) = answer_of(&call.purpose) {
             feed.push_text(message_id, call.id.attempt, text);
         }
     };
-    let outcome = runtime.model.call(&request, &mut show).await;
+    measured_call(runtime, &request, &mut show).await
+}
+
+/// Calls the model and counts what became of it.
+pub(crate) async fn measured_call(
+    runtime: &Inner,
+    request: &ModelRequest,
+    show: &mut (dyn FnMut(&str) + Send),
+) -> Result<ModelOutput, ModelFailure> {
+    let started = Instant::now();
+    let outcome = runtime.model.call(request, show).await;
     let metrics = &runtime.metrics;
     metrics.model_call_duration.observe(started.elapsed().as_secs_f64());
     match &outcome {
@@ -202,7 +233,7 @@ fn answer_of(purpose: &Purpose) -> Option<(&MessageId, Origin)> {
     match purpose {
         Purpose::Step { message_id, origin } => Some((message_id, origin.clone())),
         Purpose::Join { message_id, .. } => Some((message_id, Origin::default())),
-        Purpose::Classify { .. } | Purpose::Plan { .. } => None,
+        Purpose::Classify { .. } | Purpose::Plan { .. } | Purpose::Summarize { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The clients that are attached to a project: the hands that run its tools.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use codelab_protocol::{AttachedClient, ClientId, SessionId, Timestamp};
@@ -33,7 +33,8 @@ struct Client {
     sandbox: String,
     attached_at: Timestamp,
     seen: Instant,
-    sessions: HashSet<SessionId>,
+    /// When it did something for each session, where that may still matter.
+    sessions: HashMap<SessionId, Instant>,
     standing: Standing,
 }
 
@@ -53,7 +54,7 @@ impl Client {
             sandbox: String::new(),
             attached_at: now(),
             seen: Instant::now(),
-            sessions: HashSet::new(),
+            sessions: HashMap::new(),
             standing: Standing::Stranger { requests: 0 },
         }
     }
@@ -85,14 +86,14 @@ impl Space {
         lock(&self.clients).answered(id, taken);
     }
 
-    /// A client lets go; gives the sessions that it worked for, if it is known.
-    pub(crate) fn detach_client(&self, id: &ClientId) -> Option<HashSet<SessionId>> {
+    /// A client lets go; gives the sessions that it worked for of late, if it is known.
+    pub(crate) fn detach_client(&self, id: &ClientId) -> Option<Vec<SessionId>> {
         let mut clients = lock(&self.clients);
         clients.let_go.retain(|_, at| is_recent(*at));
         if clients.let_go.len() < MAX_LET_GO {
             clients.let_go.insert(id.clone(), Instant::now());
         }
-        clients.attached.remove(id).map(|client| client.sessions)
+        clients.attached.remove(id).map(|client| client.sessions.into_keys().collect())
     }
 
     /// One that was never heard of here may have been attached before a restart, and has as long to come back.
@@ -119,7 +120,9 @@ impl Space {
 impl Clients {
     fn asks(&mut self, id: &ClientId, session: &SessionId) -> Result<(), ClientsFull> {
         let client = self.entry(id)?;
-        client.sessions.insert(session.clone());
+        // What it held in the others is free by now.
+        client.sessions.retain(|_, seen| is_recent(*seen));
+        client.sessions.insert(session.clone(), Instant::now());
         if let Standing::Stranger { requests } = &mut client.standing {
             *requests += 1;
         }

@@ -39,19 +39,17 @@ impl Space {
             n => health.add("queues", HealthStatus::Degraded, format!("{n} full")),
         }
         health.add_cache(&self.cache.health());
-        match self.memories.problem() {
-            None => health.add("memory", HealthStatus::Healthy, "what agents did can be found"),
-            Some(problem) => health.add("memory", HealthStatus::Degraded, problem),
-        }
+        health.add_memory(self.memories.problem_in(self.key));
         health.0
     }
 }
 
 /// A space that is not there is as well as what it would need.
-pub(super) fn absent(cache: &CacheHealth) -> SpaceHealth {
+pub(super) fn absent(cache: &CacheHealth, memory_problem: Option<String>) -> SpaceHealth {
     let mut health = Report::new();
     health.add("agents", HealthStatus::Healthy, "the space is not in use");
     health.add_cache(cache);
+    health.add_memory(memory_problem);
     health.0
 }
 
@@ -69,6 +67,13 @@ impl Report {
             CacheHealth::Unreachable { since } => {
                 self.add("cache", HealthStatus::Degraded, format!("Redis is unreachable since {since}"));
             }
+        }
+    }
+
+    fn add_memory(&mut self, problem: Option<String>) {
+        match problem {
+            None => self.add("memory", HealthStatus::Healthy, "what agents did can be found"),
+            Some(problem) => self.add("memory", HealthStatus::Degraded, problem),
         }
     }
 

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use codelab_engine::{Budget, BudgetReached, Lane, Spending};
 use codelab_protocol::{AgentName, SessionId};
-use codelab_store::StoreError;
+use codelab_store::{ProjectStore, StoreError};
 use tokio::time::Instant;
 
 use super::{Crew, Space, lock};
 
 /// How long the sums of the database are trusted; other servers spend as well.
 const FRESH: Duration = Duration::from_secs(5);
+/// How long averages are: they move slowly, and each is a query over many rows.
+const AVERAGES_FRESH: Duration = Duration::from_secs(300);
 const MICROS: f64 = 1_000_000.0;
 
 #[derive(Default)]
@@ -22,6 +24,13 @@ pub(crate) struct Ledger {
     /// Tokens that a task of an agent took on average.
     averages: HashMap<AgentName, u64>,
     read_at: Option<Instant>,
+    /// Whether `spent` is a sum of the database, with what came since; else only what came since.
+    is_summed: bool,
+    averages_read_at: Option<Instant>,
+    /// Spendings that are counted here and not committed yet.
+    uncommitted: u64,
+    /// How often something was spent or taken back.
+    changes: u64,
 }
 
 /// How to take a change back.
@@ -33,32 +42,69 @@ pub(crate) enum Undo {
 }
 
 impl Space {
-    /// Reads the sums again where they are old.
+    /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it is not summed up.
     pub(crate) async fn refresh_ledger(&self, crew: &Crew) -> Result<(), StoreError> {
-        if lock(&self.ledger).read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
-            return Ok(());
-        }
+        let is_fresh = |read_at: Option<Instant>, limit| read_at.is_some_and(|read_at| read_at.elapsed() < limit);
+        let (changes, needs_averages) = {
+            let ledger = lock(&self.ledger);
+            if is_fresh(ledger.read_at, FRESH) {
+                return Ok(());
+            }
+            (ledger.changes, !is_fresh(ledger.averages_read_at, AVERAGES_FRESH))
+        };
         let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
-        let spent = rows.spent().await?;
+        let row = rows.row();
+        let budget =
+            Budget { usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS), tokens: row.budget_tokens };
+        let spent = match budget == Budget::default() {
+            true => None,
+            false => Some(rows.spent().await?),
+        };
+        if needs_averages {
+            self.read_averages(&rows, crew).await?;
+        }
+        let mut ledger = lock(&self.ledger);
+        ledger.budget = budget;
+        let Some(spent) = spent else {
+            ledger.is_summed = false;
+            ledger.read_at = Some(Instant::now());
+            return Ok(());
+        };
+        // A sum that may or may not hold what is being committed here would lose it or count it twice. Then what was read
+        // before stays, with what was added to it since; where there is none, the sum serves until the next step.
+        let is_exact = ledger.changes == changes && ledger.uncommitted == 0;
+        if is_exact || !ledger.is_summed {
+            ledger.spent = Spending { tokens: spent.total_tokens, usd: spent.cost_micro_usd as f64 / MICROS };
+        }
+        ledger.is_summed |= is_exact;
+        ledger.read_at = ledger.is_summed.then(Instant::now);
+        Ok(())
+    }
+
+    async fn read_averages(&self, rows: &ProjectStore, crew: &Crew) -> Result<(), StoreError> {
         let mut averages = HashMap::new();
         for agent in crew.team.agents() {
             if let Some(tokens) = rows.agent_average_tokens(&agent.name).await? {
                 averages.insert(agent.name.clone(), tokens);
             }
         }
-        let row = rows.row();
         let mut ledger = lock(&self.ledger);
-        ledger.budget =
-            Budget { usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS), tokens: row.budget_tokens };
-        ledger.spent = Spending { tokens: spent.total_tokens, usd: spent.cost_micro_usd as f64 / MICROS };
         ledger.averages = averages;
-        ledger.read_at = Some(Instant::now());
+        ledger.averages_read_at = Some(Instant::now());
         Ok(())
+    }
+
+    /// A spending is in the database now.
+    pub(super) fn spending_committed(&self) {
+        let mut ledger = lock(&self.ledger);
+        ledger.uncommitted = ledger.uncommitted.saturating_sub(1);
     }
 
     /// The project's row changed.
     pub fn budget_changed(&self) {
-        lock(&self.ledger).read_at = None;
+        let mut ledger = lock(&self.ledger);
+        ledger.read_at = None;
+        ledger.is_summed = false;
     }
 
     pub(super) fn reserve(&self, session: &SessionId, lane: Lane, estimate: Spending) -> Result<Undo, BudgetReached> {
@@ -86,6 +132,8 @@ impl Space {
         let before = ledger.reserved.remove(&(session.clone(), lane));
         let spent = std::mem::take(&mut ledger.spent);
         ledger.spent = spent.plus(used);
+        ledger.changes += 1;
+        ledger.uncommitted += 1;
         [Undo::Spent(used), Undo::Reserved(lane, before)]
     }
 
@@ -104,6 +152,8 @@ impl Space {
             Undo::Spent(used) => {
                 ledger.spent.tokens = ledger.spent.tokens.saturating_sub(used.tokens);
                 ledger.spent.usd -= used.usd;
+                ledger.changes += 1;
+                ledger.uncommitted = ledger.uncommitted.saturating_sub(1);
             }
             Undo::Reserved(lane, Some(before)) => drop(ledger.reserved.insert((session.clone(), lane), before)),
             Undo::Reserved(lane, None) => drop(ledger.reserved.remove(&(session.clone(), lane))),

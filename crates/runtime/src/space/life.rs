@@ -60,11 +60,11 @@ impl Space {
         load.active > 0 || load.waiting > 0 || !lock(&self.working).is_empty()
     }
 
-    /// No task begins from now on. Gives what still runs.
+    /// No task begins from now on. Gives what still runs, also where somebody else closes the space already.
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
         *phase = Phase::Closing;
-        self.bus.registered().iter().map(|agent| self.bus.deregister(agent)).collect()
+        self.bus.names().iter().map(|agent| self.bus.deregister(agent)).collect()
     }
 
     /// Closes the space if nobody used it for this long.
@@ -83,7 +83,7 @@ impl Space {
         {
             let mut phase = lock(&self.phase);
             self.bus.clear();
-            *lock(&self.memo) = None;
+            lock(&self.memo).forget();
             *lock(&self.ledger) = Default::default();
             *lock(&self.calls) = Default::default();
             *phase = Phase::Absent;

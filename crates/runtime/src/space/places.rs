@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use codelab_protocol::{AgentName, AgentStatus, SessionId};
 
 use super::ledger::Undo;
 use super::{Crew, Space};
-use crate::bus::{Entry, Outcome, Permit, Unavailable, Waiting};
+use crate::bus::{Entry, Outcome, Permit, Reason, Unavailable, Waiting};
+use crate::metrics::Metrics;
 
 /// Tokens of a model call of which nothing is known.
 const DEFAULT_CALL_TOKENS: u64 = 2_000;
@@ -66,6 +68,9 @@ impl Places {
     }
 
     pub fn commit(&mut self, changes: Changes, space: &Space) {
+        for _ in changes.ledger.iter().filter(|undo| matches!(undo, Undo::Spent(_))) {
+            space.spending_committed();
+        }
         for (_, held, ended) in changes.left {
             let Held::Permit(permit) = held else { continue };
             // A thread that only waits for somebody is not done; its place is free.
@@ -104,14 +109,14 @@ pub(crate) struct StepSpace<'a> {
 
 impl EngineSpace for StepSpace<'_> {
     fn check(&self, agent: &AgentName) -> Result<(), Closed> {
-        self.space.check(agent)
+        self.space.bus.check(agent).map_err(|unavailable| self.space.refused(&unavailable))
     }
 
     fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place {
         let (held, place) = match self.space.bus.enter(agent) {
             Ok(Entry::Now(permit)) => (Held::Permit(permit), Place::Granted(self.space.status(agent))),
             Ok(Entry::Later(waiting)) => (Held::Waiting(waiting), Place::Queued),
-            Err(unavailable) => return Place::Closed(closed(&unavailable)),
+            Err(unavailable) => return Place::Closed(self.space.refused(&unavailable)),
         };
         // A thread has one place; a former one is given back with the step.
         self.give_back(lane, None);
@@ -198,8 +203,18 @@ impl Space {
         self.bus.status(agent).map_or(AgentStatus::Error, Into::into)
     }
 
-    pub(super) fn check(&self, agent: &AgentName) -> Result<(), Closed> {
-        self.bus.check(agent).map_err(|unavailable| closed(&unavailable))
+    /// A queue that fills and empties between two looks at the space is told of all the same.
+    fn refused(&self, unavailable: &Unavailable) -> Closed {
+        if unavailable.reason == Reason::QueueFull {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            Metrics::count(&self.metrics.bus_tasks, "refused");
+        }
+        closed(unavailable)
+    }
+
+    /// How many tasks met a full queue since this was asked last.
+    pub(crate) fn take_refusals(&self) -> u64 {
+        self.refusals.swap(0, Ordering::Relaxed)
     }
 }
 

@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::life::Phase;
 use super::{Space, lock};
+use crate::bus::Draining;
 use crate::cache::{CacheKey, Cached};
 
-/// Agents of a project are read in one page; the server allows no more than this.
-const MAX_AGENTS: u64 = 1000;
+/// Agents that a project can have.
+pub const MAX_AGENTS: u64 = 100;
+/// Agents of a project are read in one page. Some that are made at the same moment can pass the limit.
+pub(crate) const AGENTS_PAGE: u64 = 10 * MAX_AGENTS;
 
 /// The project's agents, ready for the engine.
 pub(crate) struct Crew {
@@ -29,16 +32,51 @@ struct Kept {
 }
 
 impl Kept {
+    fn of(row: AgentRow) -> Self {
+        let registered = row.registered;
+        Self { agent: project_agent(row), registered }
+    }
+
     /// How many tasks it takes at once; none when it is out of service.
     fn place(&self) -> (AgentName, Option<u32>) {
         (self.agent.name.clone(), self.registered.then_some(self.agent.concurrency_limit))
     }
 }
 
-/// The crew made from these very texts of the cache.
+/// The crew that the space uses, and how new the reading was that it was made from.
+#[derive(Default)]
 pub(crate) struct Memo {
-    texts: Vec<Arc<str>>,
-    crew: Arc<Crew>,
+    made: Option<(Vec<Arc<str>>, Arc<Crew>)>,
+    applied: Reading,
+    begun: Reading,
+}
+
+/// Readings of the project's agents are numbered when they begin, so that an old one never undoes a newer.
+#[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reading(u64);
+
+impl Memo {
+    /// The next use makes the crew anew.
+    pub fn forget(&mut self) {
+        self.made = None;
+    }
+
+    fn begin(&mut self) -> Reading {
+        self.begun.0 += 1;
+        self.begun
+    }
+
+    /// The crew of just these texts.
+    fn crew_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<Crew>> {
+        let (known, crew) = self.made.as_mut()?;
+        let is_same = |(a, b): (&Arc<str>, &Arc<str>)| Arc::ptr_eq(a, b) || a == b;
+        if known.len() != texts.len() || !known.iter().zip(texts).all(is_same) {
+            return None;
+        }
+        // The next comparison looks at pointers only.
+        known.clone_from_slice(texts);
+        Some(Arc::clone(crew))
+    }
 }
 
 impl Crew {
@@ -53,28 +91,42 @@ impl Space {
     /// The agents as they are now. An unchanged team costs a few look-ups in memory.
     pub(crate) async fn crew(&self) -> Result<Arc<Crew>, StoreError> {
         self.wake();
+        let reading = lock(&self.memo).begin();
         let texts = self.texts().await?;
-        if let Some(memo) = lock(&self.memo).as_ref()
-            && memo.texts.len() == texts.len()
-            && memo.texts.iter().zip(&texts).all(|(a, b)| Arc::ptr_eq(a, b))
-        {
-            return Ok(Arc::clone(&memo.crew));
+        if let Some(crew) = lock(&self.memo).crew_of(&texts) {
+            return Ok(crew);
         }
-        let agents: Vec<Kept> = texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        let read: Result<Vec<Kept>, _> = texts.iter().map(|text| serde_json::from_str(text)).collect();
+        let agents = match read {
+            Ok(agents) => agents,
+            Err(error) => {
+                // Written by a server of another version, perhaps.
+                tracing::warn!(project = %self.key.project, %error, "a cached agent cannot be read");
+                self.stored().await?
+            }
+        };
         let ids = agents.iter().map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone())).collect();
         let places: Vec<_> = agents.iter().map(Kept::place).collect();
         let team = Team::of_project(agents.into_iter().map(|kept| engine_agent(kept.agent)).collect());
         let crew = Arc::new(Crew { team, ids });
         let names: Vec<AgentName> = places.iter().map(|(name, _)| name.clone()).collect();
-        self.memories.ensure(self.key, &names).await;
+        self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);
         // Cleaned up while this was read: it is used again.
         self.wake_locked(&mut phase);
-        if *phase != Phase::Closing {
+        let mut memo = lock(&self.memo);
+        if *phase != Phase::Closing && memo.applied < reading {
+            memo.applied = reading;
+            memo.made = Some((texts, Arc::clone(&crew)));
             self.bring_bus_up_to_date(&places);
-            *lock(&self.memo) = Some(Memo { texts, crew: Arc::clone(&crew) });
         }
         Ok(crew)
+    }
+
+    /// The agents as the database has them.
+    async fn stored(&self) -> Result<Vec<Kept>, StoreError> {
+        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
+        Ok(rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(Kept::of).collect())
     }
 
     /// Every agent's definition as JSON, in the order of the project.
@@ -90,7 +142,7 @@ impl Space {
         let mut fills = Vec::new();
         let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
         let known: Vec<AgentId> =
-            rows.agents(MAX_AGENTS, 0).await?.0.into_iter().map(|row| row.agent.agent_id).collect();
+            rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.agent_id).collect();
         for id in &known {
             fills.push(match self.cache.get(&CacheKey::agent(&self.prefix, id)).await {
                 Cached::Hit(_) => None,
@@ -98,13 +150,12 @@ impl Space {
             });
         }
         // Read again after the misses, so that a change in between makes the fills stale and not the values.
-        let agents = rows.agents(MAX_AGENTS, 0).await?.0;
+        let agents = rows.agents(AGENTS_PAGE, 0).await?.0;
         let mut texts = Vec::with_capacity(agents.len());
         let ids: Vec<AgentId> = agents.iter().map(|row| row.agent.agent_id.clone()).collect();
         for row in agents {
             let id = row.agent.agent_id.clone();
-            let registered = row.registered;
-            let text: Arc<str> = json(&Kept { agent: project_agent(row), registered }).into();
+            let text: Arc<str> = json(&Kept::of(row)).into();
             if let Some(place) = known.iter().position(|other| *other == id)
                 && let Some(fill) = fills.get_mut(place).and_then(Option::take)
             {
@@ -130,12 +181,14 @@ impl Space {
         Some(texts)
     }
 
-    /// New agents, new limits, agents out of service, agents that are gone.
+    /// New agents, new limits, agents out of service, agents that are gone. One that is on its way out takes no tasks,
+    /// whatever was read.
     fn bring_bus_up_to_date(&self, places: &[(AgentName, Option<u32>)]) {
+        let leaving = lock(&self.leaving);
         for (name, limit) in places {
             match limit {
-                Some(limit) => self.bus.register(name, *limit),
-                None => drop(self.bus.deregister(name)),
+                Some(limit) if !leaving.contains(name) => self.bus.register(name, *limit),
+                _ => drop(self.bus.deregister(name)),
             }
         }
         for name in self.bus.names() {
@@ -143,6 +196,18 @@ impl Space {
                 drop(self.bus.remove(&name));
             }
         }
+    }
+
+    /// The agent is on its way out: it takes no tasks until that is over, however often its row is read meanwhile.
+    pub(super) fn leave_service(&self, agent: &AgentName) -> Draining {
+        let mut leaving = lock(&self.leaving);
+        leaving.insert(agent.clone());
+        self.bus.deregister(agent)
+    }
+
+    /// The row says now what is so.
+    pub(super) fn end_leave(&self, agent: &AgentName) {
+        lock(&self.leaving).remove(agent);
     }
 
     pub(super) async fn clear_agent_cache(&self) {

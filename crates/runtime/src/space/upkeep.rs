@@ -6,27 +6,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::Refusal;
+use codelab_engine::{Refusal, Session};
 use codelab_protocol::{
-    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, ErrorCode, SpaceHealth, SpaceMetrics,
+    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, ErrorCode, SessionId, SpaceHealth, SpaceMetrics,
 };
-use codelab_store::{AgentChange, AgentRow, NewAgent, ProjectStore, StoreError};
+use codelab_store::{AgentChange, AgentRow, NewAgent, OwnedSession, ProjectStore, StoreError};
 use tokio::time::Instant;
 
-use super::{Space, SpaceKey, health, lock, work};
+use super::{AGENTS_PAGE, Space, SpaceKey, health, lock, work};
 use crate::cache::UserPrefix;
 use crate::clock::now;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, whole};
 use crate::{RuntimeError, bus::Draining};
 
 /// How long active tasks may take when a space is cleaned up or an agent taken out of service.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Sessions read at once when a project is deleted.
+/// Sessions read at once.
 const PAGE: u64 = 1000;
 
 impl SpaceKey {
     pub fn of(project: &ProjectStore) -> Self {
         Self { user: project.user(), project: project.id() }
+    }
+
+    pub fn of_session(session: &OwnedSession) -> Self {
+        Self { user: session.user(), project: session.project() }
     }
 }
 
@@ -41,10 +45,11 @@ impl Runtime {
         self.inner.spaces.find(key)
     }
 
-    /// The project's worker space with its agents on the bus.
+    /// The project's worker space with its agents on the bus, and within reason with their memories.
     pub async fn open_space(&self, key: SpaceKey) -> Result<Arc<Space>, RuntimeError> {
         let space = self.inner.spaces.get(key);
         space.crew().await?;
+        self.inner.memories.settle(key).await;
         Ok(space)
     }
 
@@ -53,7 +58,7 @@ impl Runtime {
         let stuck_after = Duration::from_secs(2 * self.inner.limits.task_timeout_seconds);
         match self.inner.spaces.find(key) {
             Some(space) => space.health(stuck_after),
-            None => health::absent(&self.inner.cache.health()),
+            None => health::absent(&self.inner.cache.health(), self.inner.memories.problem_in(key)),
         }
     }
 
@@ -85,17 +90,24 @@ impl Runtime {
     pub async fn reset_space(&self, key: SpaceKey) -> Result<(), RuntimeError> {
         let runtime = self.clone();
         whole(async move {
-            if let Some(space) = runtime.inner.spaces.find(key) {
+            let space = runtime.inner.spaces.find(key);
+            if let Some(space) = &space {
                 drop(space.close());
-                runtime.empty(&space).await?;
             }
+            // Also what waits for a person or a client, which nobody here holds in memory.
+            let cancelled = runtime.cancel_turns(key, None).await;
+            // Also after a failure: a space must not stay closed.
+            if let Some(space) = &space {
+                space.vacate().await;
+            }
+            cancelled?;
             runtime.open_space(key).await.map(drop)
         })
         .await?
     }
 
     async fn empty(&self, space: &Space) -> Result<(), RuntimeError> {
-        let cancelled = self.cancel_work(space, None).await;
+        let cancelled = self.cancel_all(space.working_sessions(), true).await;
         // Also after a failure: a space must not stay closed.
         space.vacate().await;
         cancelled
@@ -107,16 +119,43 @@ impl Runtime {
         self.inner.cache.clear(&prefix(key)).await;
     }
 
-    /// Cancels the turns that work with this agent; without one, all that work, with the messages that wait.
-    pub(crate) async fn cancel_work(&self, space: &Space, agent: Option<&AgentName>) -> Result<(), RuntimeError> {
+    /// Cancels the turns in which this agent has work; without one, all turns, with the messages that wait.
+    async fn cancel_turns(&self, key: SpaceKey, agent: Option<&AgentName>) -> Result<(), RuntimeError> {
+        let open = self.open_turns(key, agent).await?;
+        self.cancel_all(open, agent.is_none()).await
+    }
+
+    async fn cancel_all(&self, sessions: Vec<SessionId>, drop_queue: bool) -> Result<(), RuntimeError> {
         let mut result = Ok(());
-        for id in space.working_sessions(agent) {
-            match self.cancel_chat(&id, agent.is_none()).await {
+        for id in sessions {
+            match self.cancel_session(&id, drop_queue).await {
                 Ok(_) | Err(RuntimeError::SessionNotFound) => {}
+                // Its own server finds the agent gone; nothing here can stop it.
+                Err(RuntimeError::Elsewhere) => tracing::warn!(session = %id, "not cancelled: another server's"),
                 Err(error) => result = Err(error),
             }
         }
         result
+    }
+
+    /// The sessions whose turn is not over, or those of them in which this agent has work: on the way, waiting for its
+    /// place, for a client or for a person; in memory or not.
+    async fn open_turns(&self, key: SpaceKey, agent: Option<&AgentName>) -> Result<Vec<SessionId>, RuntimeError> {
+        let Some(project) = self.inner.store.of(key.user).project(key.project).await? else { return Ok(Vec::new()) };
+        let (mut after, mut open) = (None, Vec::new());
+        loop {
+            let page = project.unfinished_sessions(after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(open) };
+            after = Some(last.key);
+            for row in page {
+                // One that cannot be read can neither go on nor be cancelled.
+                let Ok(session) = serde_json::from_str::<Session>(&row.state) else { continue };
+                let Some(turn) = session.turn() else { continue };
+                if agent.is_none_or(|agent| turn.threads().any(|thread| thread.agent() == agent)) {
+                    open.push(row.session_id);
+                }
+            }
+        }
     }
 
     pub fn agent_status(&self, key: SpaceKey, row: &AgentRow) -> AgentStatusInfo {
@@ -156,9 +195,13 @@ impl Runtime {
                 true => Some(runtime.space(key)),
                 false => runtime.live_space(key),
             };
-            let active = space.filter(|_| !registered).map(|space| space.bus.deregister(&name));
+            let leaving = space.filter(|_| !registered);
+            let active = leaving.iter().map(|space| space.leave_service(&name)).collect();
             runtime.read_again(key, &row.agent.agent_id).await;
-            drained(active.into_iter().collect()).await;
+            if let Some(space) = leaving {
+                space.end_leave(&name);
+            }
+            drained(active).await;
             Ok(())
         })
         .await?
@@ -196,39 +239,53 @@ impl Runtime {
         whole(async move {
             let (id, name) = (row.agent.agent_id, row.agent.name);
             let key = SpaceKey::of(&project);
-            let stopped = match runtime.live_space(key) {
-                Some(space) => runtime.stop_agent(&space, &name, force).await,
-                None => Ok(()),
-            };
-            let deleted = match stopped {
+            let space = runtime.live_space(key);
+            let deleted = match runtime.stop_agent(key, space.as_deref(), &name, force).await {
                 Ok(()) => project.delete_agent(&id, now()).await.map_err(RuntimeError::NotStored),
                 Err(error) => Err(error),
             };
+            if let Some(space) = space {
+                space.end_leave(&name);
+            }
             // Whether it is gone or stays: the bus hears what the database says.
             runtime.read_again(key, &id).await;
             if deleted.is_ok() {
-                runtime.inner.memories.remove(key, &name).await;
+                runtime.inner.memories.remove(key, &[name]).await;
             }
             deleted
         })
         .await?
     }
 
-    async fn stop_agent(&self, space: &Space, agent: &AgentName, force: bool) -> Result<(), RuntimeError> {
+    async fn stop_agent(
+        &self,
+        key: SpaceKey,
+        space: Option<&Space>,
+        agent: &AgentName,
+        force: bool,
+    ) -> Result<(), RuntimeError> {
         let works = || {
             let why = format!("Agent {agent} works; delete it with ?force=true to cancel its tasks");
             Err(Refusal::new(ErrorCode::Conflict, why).with("agent", agent.as_str()).into())
         };
-        if !force && space.works_with(agent) {
+        if !force && self.has_work(key, agent).await? {
             return works();
         }
         // From here on nothing begins, so what is seen now is all there is.
-        drop(space.bus.deregister(agent));
+        if let Some(space) = space {
+            drop(space.leave_service(agent));
+        }
         match force {
-            true => self.cancel_work(space, Some(agent)).await,
-            false if space.works_with(agent) => works(),
+            true => self.cancel_turns(key, Some(agent)).await,
+            false if self.has_work(key, agent).await? => works(),
             false => Ok(()),
         }
+    }
+
+    async fn has_work(&self, key: SpaceKey, agent: &AgentName) -> Result<bool, RuntimeError> {
+        let on_the_bus = |metrics: AgentMetrics| metrics.active + metrics.queue_length > 0;
+        let live = self.live_space(key).and_then(|space| space.bus.metrics(agent));
+        Ok(live.is_some_and(on_the_bus) || !self.open_turns(key, Some(agent)).await?.is_empty())
     }
 
     /// The agent's definition changed or is gone: the next use reads it again, here and on other servers.
@@ -236,9 +293,10 @@ impl Runtime {
         tracing::info!(project = %key.project, agent = %id, "the agent is read anew");
         self.inner.cache.invalidate(&prefix(key), id).await;
         if let Some(space) = self.live_space(key) {
-            *lock(&space.memo) = None;
-            if let Err(error) = space.crew().await {
-                tracing::warn!(project = %key.project, %error, "the project's agents could not be read");
+            lock(&space.memo).forget();
+            match space.crew().await {
+                Ok(_) => self.inner.memories.settle(key).await,
+                Err(error) => tracing::warn!(project = %key.project, %error, "the project's agents could not be read"),
             }
         }
     }
@@ -265,11 +323,10 @@ impl Runtime {
             };
             cancelled?;
             runtime.delete_live_chats(key).await?;
-            let agents = project.agents(PAGE, 0).await?.0;
+            let agents: Vec<_> =
+                project.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.name).collect();
             project.delete().await.map_err(RuntimeError::NotStored)?;
-            for row in agents {
-                runtime.inner.memories.remove(key, &row.agent.name).await;
-            }
+            runtime.inner.memories.remove(key, &agents).await;
             runtime.clear_agent_cache(key).await;
             runtime.inner.spaces.remove(key);
             Ok(())
@@ -292,19 +349,12 @@ impl Runtime {
             }
         }
         for id in live {
-            match self.delete_chat(key, &id).await {
+            match self.delete_session(key, &id).await {
                 Ok(()) | Err(RuntimeError::SessionNotFound | RuntimeError::Elsewhere) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
-    }
-}
-
-impl Space {
-    fn works_with(&self, agent: &AgentName) -> bool {
-        let on_the_bus = |metrics: AgentMetrics| metrics.active + metrics.queue_length > 0;
-        self.bus.metrics(agent).is_some_and(on_the_bus) || !self.working_sessions(Some(agent)).is_empty()
     }
 }
 
@@ -314,11 +364,6 @@ async fn drained(active: Vec<Draining>) {
     for task in active {
         let _ = tokio::time::timeout_at(deadline, task.finished()).await;
     }
-}
-
-/// Runs to its end even if whoever asked hangs up.
-async fn whole<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> Result<T, RuntimeError> {
-    tokio::spawn(task).await.map_err(|_| RuntimeError::Stopping)
 }
 
 fn prefix(key: SpaceKey) -> UserPrefix {

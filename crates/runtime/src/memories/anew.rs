@@ -1,0 +1,33 @@
+//! Making every agent's memory anew from SQL, while no server runs on it.
+
+use codelab_memory::Memory;
+use codelab_store::{AgentPlace, Store, StoreError};
+
+use super::{Memories, RebuildError};
+use crate::space::SpaceKey;
+
+/// Agents read at once.
+const PAGE: u64 = 500;
+
+/// Goes through the agents of all users; `each` hears how many interactions an agent's memory holds now, or why not. What is
+/// left of agents who are gone is removed.
+pub async fn rebuild_memories(
+    store: Store,
+    memory: Memory,
+    mut each: impl FnMut(&AgentPlace, Result<u64, RebuildError>),
+) -> Result<(), StoreError> {
+    let memories = Memories::new(memory, store.clone());
+    let mut after = 0;
+    loop {
+        let agents = store.agents_of_all(after, PAGE).await?;
+        let Some(last) = agents.last() else { break };
+        after = last.number;
+        for place in &agents {
+            let key = SpaceKey { user: place.user_id, project: place.project_id };
+            each(place, memories.rebuild(key, &place.agent).await);
+        }
+    }
+    memories.remove_orphans().await;
+    memories.close().await;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What is still to be done to agents' collections, so that they say what SQL says.
+
+use std::collections::BTreeMap;
+
+use codelab_protocol::AgentName;
+
+use crate::space::SpaceKey;
+
+/// An agent of a project, which exists or existed.
+pub(super) type Place = (SpaceKey, AgentName);
+
+/// What a collection needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// To be there if its agent is, and gone if not.
+    Check,
+    /// To be made again from SQL, or to be gone with its agent.
+    Rebuild,
+}
+
+/// The needs of all collections. Bounded by the agents there are and were: each has one.
+#[derive(Default)]
+pub(super) struct Due {
+    needs: BTreeMap<Place, Noted>,
+    last_number: u64,
+}
+
+struct Noted {
+    need: Need,
+    number: u64,
+    /// Somebody tried and failed.
+    is_late: bool,
+}
+
+/// What `done` must name: a need that was noted again meanwhile stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(Option<u64>);
+
+impl Due {
+    /// A check is part of a rebuild that is due already.
+    pub fn note(&mut self, place: &Place, need: Need) -> Number {
+        let is_late = match self.needs.get(place) {
+            Some(noted) if noted.need > need => return Number(None),
+            Some(noted) => noted.is_late,
+            None => false,
+        };
+        self.last_number += 1;
+        let number = self.last_number;
+        self.needs.insert(place.clone(), Noted { need, number, is_late });
+        Number(Some(number))
+    }
+
+    /// Noted, and known to fail.
+    pub fn note_late(&mut self, place: &Place, need: Need) {
+        self.note(place, need);
+        if let Some(noted) = self.needs.get_mut(place) {
+            noted.is_late = true;
+        }
+    }
+
+    /// Whether the need was still the one of this number.
+    pub fn done(&mut self, place: &Place, number: Number) -> bool {
+        let is_it = self.needs.get(place).is_some_and(|noted| Some(noted.number) == number.0);
+        if is_it {
+            self.needs.remove(place);
+        }
+        is_it
+    }
+
+    pub fn all(&self) -> Vec<(Place, Need, Number)> {
+        self.needs.iter().map(|(place, noted)| (place.clone(), noted.need, Number(Some(noted.number)))).collect()
+    }
+
+    /// The places of those that failed.
+    pub fn late(&self) -> impl Iterator<Item = &Place> {
+        self.needs.iter().filter(|(_, noted)| noted.is_late).map(|(place, _)| place)
+    }
+}

@@ -1,0 +1,265 @@
+//! What goes on beside all requests: the engine is looked at, what was committed is indexed, what is due is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use codelab_memory::{CollectionName, Created, MemoryHealth};
+use codelab_protocol::AgentName;
+use codelab_store::{InteractionRow, ProjectStore, StoreError};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::due::{Need, Place};
+use super::{InteractionId, Memories, RebuildError, collection, remembered};
+use crate::space::SpaceKey;
+
+/// Interactions indexed or read at once.
+const BATCH: usize = 100;
+/// How often the engine is looked at, and what failed is tried again.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// An engine that does not say within this time how it is counts as out.
+const LOOK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How the engine was when it was looked at last.
+#[derive(Default)]
+pub(super) enum Engine {
+    #[default]
+    Well,
+    /// The embedding model does not answer.
+    WordsOnly,
+    /// These cannot be opened.
+    Broken { collections: Vec<CollectionName> },
+    /// Nothing is asked of it until it answers again.
+    Out { reason: String },
+}
+
+impl Engine {
+    pub fn is_out(&self) -> bool {
+        matches!(self, Self::Out { .. })
+    }
+
+    pub fn did_not_answer(&mut self) {
+        *self = Self::Out { reason: "the memory engine does not answer".to_owned() };
+    }
+
+    /// What everybody suffers from.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Self::Well | Self::Broken { .. } => None,
+            Self::WordsOnly => Some("the embedding model does not answer; words decide alone".to_owned()),
+            Self::Out { reason } => Some(reason.clone()),
+        }
+    }
+
+    /// The agents whose collections cannot be opened.
+    pub fn broken(&self) -> impl Iterator<Item = Place> {
+        let collections = match self {
+            Self::Broken { collections } => collections.as_slice(),
+            Self::Well | Self::WordsOnly | Self::Out { .. } => &[],
+        };
+        collections.iter().map(place_of)
+    }
+}
+
+impl Memories {
+    /// Indexes what was committed, also by a server that stopped before it came to that, and does what is due.
+    pub async fn run(&self, stopping: &CancellationToken) {
+        // Whatever is cut short is begun again by the next run.
+        stopping.run_until_cancelled(self.keep_up()).await;
+    }
+
+    async fn keep_up(&self) {
+        let mut is_swept = false;
+        loop {
+            if !self.look().await {
+                is_swept = is_swept || self.sweep().await;
+                if let Err(error) = self.index_all().await {
+                    tracing::warn!(%error, "what agents remember is not indexed yet");
+                }
+                self.catch_up().await;
+            }
+            let _ = timeout(LOOK_EVERY, self.wake.notified()).await;
+        }
+    }
+
+    /// Whether the engine is out.
+    async fn look(&self) -> bool {
+        let health = timeout(LOOK_PATIENCE, self.memory.health()).await;
+        let mut engine = self.engine();
+        match health {
+            Ok(MemoryHealth::Healthy) => *engine = Engine::Well,
+            Ok(MemoryHealth::WordsOnly) => *engine = Engine::WordsOnly,
+            Ok(MemoryHealth::Broken { collections }) => *engine = Engine::Broken { collections },
+            Ok(MemoryHealth::Unavailable { reason }) => *engine = Engine::Out { reason },
+            Err(_) => engine.did_not_answer(),
+        }
+        engine.is_out()
+    }
+
+    /// Collections whose agents went while the engine or this server was out. Only where all of them are this server's: a
+    /// Qdrant server may hold those of another installation. Whether that could be found out.
+    async fn sweep(&self) -> bool {
+        if !self.memory.is_embedded() {
+            return true;
+        }
+        match self.orphans().await {
+            Ok(orphans) => {
+                let mut due = self.due();
+                for place in &orphans {
+                    due.note(place, Need::Rebuild);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "memories of agents who are gone could not be looked for");
+                false
+            }
+        }
+    }
+
+    pub(super) async fn remove_orphans(&self) {
+        if self.sweep().await {
+            self.catch_up().await;
+        }
+    }
+
+    async fn orphans(&self) -> Result<Vec<Place>, RebuildError> {
+        let mut orphans = Vec::new();
+        for name in self.memory.collections().await? {
+            let place = place_of(&name);
+            if self.project_with(&place).await?.is_none() {
+                orphans.push(place);
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// One agent's trouble does not hold up the others; an engine that is out does.
+    async fn index_all(&self) -> Result<(), StoreError> {
+        let (mut after, mut failed) = (None, BTreeSet::new());
+        loop {
+            let waiting = self.store.unindexed_interactions(after, BATCH as u64).await?;
+            let Some(last) = waiting.last() else { return Ok(()) };
+            after = Some(last.interaction.id);
+            let mut batches: BTreeMap<Place, Vec<InteractionRow>> = BTreeMap::new();
+            for item in waiting {
+                let key = SpaceKey { user: item.user_id, project: item.project_id };
+                batches.entry((key, item.interaction.agent.clone())).or_default().push(item.interaction);
+            }
+            for (place, rows) in batches {
+                if failed.contains(&place) {
+                    continue;
+                }
+                let error = match self.index(&place, rows).await {
+                    Ok(()) => continue,
+                    Err(RebuildError::Store(error)) => return Err(error),
+                    Err(RebuildError::Memory(error)) => error,
+                };
+                tracing::warn!(project = %place.0.project, agent = %place.1, %error, "not indexed yet");
+                self.due().note_late(&place, Need::Rebuild);
+                failed.insert(place);
+                if self.look().await {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn index(&self, place: &Place, rows: Vec<InteractionRow>) -> Result<(), RebuildError> {
+        let name = collection(place)?;
+        let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+        self.memory.create(&name).await?;
+        self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
+        let gone = self.store.mark_indexed(&ids).await?;
+        if !gone.is_empty() {
+            self.memory.delete(&name, gone.into_iter().map(|id| InteractionId(id.0)).collect()).await?;
+            // Perhaps its agent went, and this has made the collection again.
+            self.due().note(place, Need::Check);
+        }
+        Ok(())
+    }
+
+    async fn catch_up(&self) {
+        let due = self.due().all();
+        for (place, need, number) in due {
+            let (key, agent) = &place;
+            let done = match need {
+                Need::Check => self.check(&place).await,
+                Need::Rebuild => self.rebuild(*key, agent).await.map(|count| {
+                    tracing::info!(project = %key.project, %agent, count, "the agent's memory is made again");
+                }),
+            };
+            let Err(error) = done else {
+                // A rebuild has taken its own number.
+                self.due().done(&place, number);
+                continue;
+            };
+            tracing::warn!(project = %key.project, %agent, %error, "the agent's memory is still broken");
+            if matches!(error, RebuildError::Store(_)) {
+                return;
+            }
+            self.due().note_late(&place, need);
+            if self.look().await {
+                return;
+            }
+        }
+    }
+
+    /// The collection is there if its agent is; one that is lost is made again from SQL.
+    pub(super) async fn check(&self, place: &Place) -> Result<(), RebuildError> {
+        let name = collection(place)?;
+        let created = self.memory.create(&name).await?;
+        // Asked afterwards, so that a deletion in between is seen here or removes what was made.
+        let Some(project) = self.project_with(place).await? else { return Ok(self.memory.remove(&name).await?) };
+        let is_whole = match created {
+            // More than SQL has: somebody deleted rows and could not tell the index.
+            Created::Existing => self.memory.count(&name).await? <= project.count_interactions(&place.1).await?,
+            Created::New => project.interactions(&place.1, None, 1).await?.is_empty(),
+            Created::Outdated => false,
+        };
+        if !is_whole {
+            self.mend_later(place, Need::Rebuild);
+        }
+        Ok(())
+    }
+
+    /// Makes an agent's collection anew from SQL; how many interactions it holds. That of an agent who is gone is removed.
+    pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
+        let place = (key, agent.clone());
+        let number = self.due().note(&place, Need::Rebuild);
+        let added = self.refill(&place).await?;
+        // Something was deleted meanwhile, and may have come back from a page that was read before.
+        if !self.due().done(&place, number) {
+            self.due().note(&place, Need::Rebuild);
+        }
+        Ok(added)
+    }
+
+    async fn refill(&self, place: &Place) -> Result<u64, RebuildError> {
+        let name = collection(place)?;
+        let Some(project) = self.project_with(place).await? else {
+            self.memory.remove(&name).await?;
+            return Ok(0);
+        };
+        self.memory.rebuild(&name, std::iter::empty()).await?;
+        let (mut after, mut added) = (None, 0);
+        loop {
+            let rows = project.interactions(&place.1, after, BATCH as u64).await?;
+            let Some(last) = rows.last() else { return Ok(added) };
+            after = Some(last.id);
+            added += rows.len() as u64;
+            self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
+        }
+    }
+
+    /// The agent's project, if both are there.
+    async fn project_with(&self, (key, agent): &Place) -> Result<Option<ProjectStore>, StoreError> {
+        let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(None) };
+        Ok(project.has_agent(agent).await?.then_some(project))
+    }
+}
+
+fn place_of(name: &CollectionName) -> Place {
+    let (user, project, agent) = name.parts();
+    (SpaceKey { user, project }, agent)
+}
