@@ -13,7 +13,7 @@ use crate::config::{Origin, Settings};
 use crate::error::{ApiError, bad_internal_key};
 
 /// Paths that need no access; everything else, known or not, does.
-const PUBLIC: [&str; 4] = ["/health", "/", "/openapi.json", "/assets/status.css"];
+const PUBLIC: [&str; 6] = ["/health", "/", "/openapi.json", "/docs", "/assets/status.css", "/assets/docs.css"];
 
 /// The names this server answers to.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
         let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
         let foreign =
             origins.iter().any(|origin| !origin.to_str().is_ok_and(|origin| app.names.knows_origin(origin, host)));
-        if foreign && !PUBLIC.contains(&path) {
+        if foreign && !PUBLIC.contains(&path) && !app.page.has(path) {
             return forbidden("This origin is not allowed");
         }
     }
@@ -90,7 +90,7 @@ pub(crate) async fn internal_key_or_bearer(State(app): State<App>, request: Requ
     bad_internal_key()
 }
 
-fn has_internal_key(headers: &HeaderMap, key: &Secret) -> bool {
+pub(crate) fn has_internal_key(headers: &HeaderMap, key: &Secret) -> bool {
     headers.get("x-internal-auth").is_some_and(|given| same(given.as_bytes(), key))
 }
 

@@ -15,10 +15,12 @@ use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Names, check_names, internal_key, internal_key_or_bearer};
+use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
+use crate::page::Page;
 use crate::routes::{self, Attempts};
-use crate::users::{Logins, Verifier, user_access};
+use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
 
 /// What handlers share.
 #[derive(Clone)]
@@ -29,6 +31,9 @@ pub(crate) struct App {
     pub body_bytes: usize,
     /// The API document, made once.
     pub openapi: Arc<str>,
+    /// The same for people.
+    pub docs: Arc<str>,
+    pub page: Arc<Page>,
     pub verifier: Arc<Verifier>,
     pub logins: Logins,
     pub login_attempts: Arc<Attempts>,
@@ -36,6 +41,7 @@ pub(crate) struct App {
     pub is_secure: bool,
     pub models: Arc<KnownModels>,
     pub starter_pack: Arc<[Agent]>,
+    pub chat_access: ChatAccess,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
@@ -46,12 +52,19 @@ pub(crate) fn router(app: App) -> Router {
     let internal = internal.route_layer(middleware::from_fn_with_state(app.clone(), internal_key));
     let (my, _) = routes::my().split_for_parts();
     let my = my.route_layer(middleware::from_fn_with_state(app.clone(), user_access));
+    let (chat, _) = routes::global_chat().split_for_parts();
+    let chat = chat.route_layer(middleware::from_fn_with_state(app.clone(), chat_access));
+    let (chat_agents, _) = routes::global_chat_agents().split_for_parts();
+    let chat_agents = chat_agents.route_layer(middleware::from_fn_with_state(app.clone(), agent_access));
     let metrics = metrics.route_layer(middleware::from_fn_with_state(app.clone(), internal_key_or_bearer));
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
         .merge(my)
+        .merge(chat)
+        .merge(chat_agents)
         .merge(public)
+        .merge(routes::page_files(&app.page))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(|panic| {

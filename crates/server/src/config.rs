@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use codelab_engine::{Limits, Mode, MultipleToolCalls, PromptLimits};
+use codelab_engine::{ChatLimits, Limits, Locale, Mode, MultipleToolCalls, PromptLimits, Region, Zone};
 use codelab_llm::{Price, PriceTable, Secret};
 use codelab_runtime::{Failpoint, Retention};
 use codelab_store::DatabaseUrl;
@@ -33,6 +33,8 @@ pub struct Settings {
     pub mode: Mode,
     pub limits: Limits,
     pub prompt: PromptLimits,
+    pub region: Region,
+    pub log_prompts: bool,
     pub body_bytes: usize,
     pub llm: LlmSettings,
     pub http: HttpSettings,
@@ -41,8 +43,27 @@ pub struct Settings {
     pub jwt: JwtSettings,
     pub retention: Retention,
     pub spaces: SpaceSettings,
+    pub chat: ChatSettings,
     /// For crash tests (`CODELAB_FAILPOINT`).
     pub failpoint: Failpoint,
+}
+
+/// The global Chat.
+#[derive(Debug)]
+pub struct ChatSettings {
+    pub access: ChatAccess,
+    pub limits: ChatLimits,
+}
+
+/// Which users the global Chat is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChatAccess {
+    #[default]
+    All,
+    Admin,
+    /// For nobody, other programs included.
+    Off,
 }
 
 /// Worker spaces and what they share.
@@ -146,6 +167,7 @@ impl Settings {
 #[serde(deny_unknown_fields, default)]
 struct File {
     addr: String,
+    locale: String,
     multi_agent_mode: bool,
     multiple_tool_calls: Multiple,
     database: Database,
@@ -163,6 +185,14 @@ struct File {
     agent_cache: AgentCacheTable,
     worker_space: WorkerSpaceTable,
     plan: PlanTable,
+    chat: ChatTable,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ChatTable {
+    access: ChatAccess,
+    history_messages: usize,
 }
 
 #[derive(Deserialize, Default)]
@@ -253,6 +283,10 @@ struct ContextTable {
     messages: usize,
     tokens: usize,
     tool_result_bytes: usize,
+    timezone: String,
+    log_prompts: bool,
+    /// 0 = never.
+    compact_tokens: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -285,6 +319,7 @@ impl Default for File {
     fn default() -> Self {
         Self {
             addr: "127.0.0.1:8080".to_owned(),
+            locale: "en".to_owned(),
             multi_agent_mode: true,
             multiple_tool_calls: Multiple::default(),
             database: Database::default(),
@@ -302,7 +337,14 @@ impl Default for File {
             agent_cache: AgentCacheTable::default(),
             worker_space: WorkerSpaceTable::default(),
             plan: PlanTable::default(),
+            chat: ChatTable::default(),
         }
+    }
+}
+
+impl Default for ChatTable {
+    fn default() -> Self {
+        Self { access: ChatAccess::default(), history_messages: ChatLimits::default().history_messages }
     }
 }
 
@@ -353,7 +395,7 @@ impl Default for ServerTable {
 impl Default for ContextTable {
     fn default() -> Self {
         let PromptLimits { messages, tokens, tool_result_bytes } = PromptLimits::default();
-        Self { messages, tokens, tool_result_bytes }
+        Self { messages, tokens, tool_result_bytes, timezone: "UTC".to_owned(), log_prompts: false, compact_tokens: 0 }
     }
 }
 
@@ -384,6 +426,7 @@ impl File {
         positive("limits.task_timeout_seconds", limits.task_timeout_seconds)?;
         positive("worker_space.idle_timeout_seconds", self.worker_space.idle_timeout_seconds)?;
         positive("agent_cache.ttl_seconds", self.agent_cache.ttl_seconds)?;
+        positive("chat.history_messages", self.chat.history_messages as u64)?;
         positive("plan.approval_tasks", self.plan.approval_tasks as u64)?;
         if !(self.plan.approval_usd.is_finite() && self.plan.approval_usd >= 0.0) {
             return Err(wrong("plan.approval_usd", "must be a number from 0 up"));
@@ -416,6 +459,7 @@ impl File {
                 task_timeout_seconds: limits.task_timeout_seconds,
                 plan_approval_tasks: self.plan.approval_tasks,
                 plan_approval_usd: self.plan.approval_usd,
+                compact_tokens: Some(self.context.compact_tokens).filter(|tokens| *tokens > 0),
                 multiple_tool_calls: match self.multiple_tool_calls {
                     Multiple::Reject => MultipleToolCalls::Reject,
                     Multiple::Sequence => MultipleToolCalls::Sequence,
@@ -426,6 +470,8 @@ impl File {
                 tokens: self.context.tokens,
                 tool_result_bytes: self.context.tool_result_bytes,
             },
+            region: region(&self.locale, &self.context.timezone)?,
+            log_prompts: self.context.log_prompts,
             body_bytes: limits.body_bytes,
             llm: LlmSettings {
                 proxy_url: self.llm.proxy_url.filter(|url| !url.is_empty()),
@@ -461,6 +507,14 @@ impl File {
                 qdrant_api_key: self.qdrant.api_key.filter(|key| !key.is_empty()).map(Secret::new),
                 embedding_model: self.embedding.model.filter(|model| !model.is_empty()),
             },
+            chat: ChatSettings {
+                access: self.chat.access,
+                limits: ChatLimits {
+                    history_messages: self.chat.history_messages,
+                    backlog: limits.queue_length,
+                    ..ChatLimits::default()
+                },
+            },
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
             jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
@@ -468,6 +522,13 @@ impl File {
             data_dir,
         })
     }
+}
+
+fn region(locale: &str, timezone: &str) -> Result<Region, ConfigError> {
+    let locale = Locale::of(locale).ok_or_else(|| wrong("locale", "must be en, ru or uk"))?;
+    let zone = Zone::named(timezone);
+    let zone = zone.ok_or_else(|| wrong("context.timezone", "must be an IANA time zone, such as Europe/Kyiv"))?;
+    Ok(Region { locale, zone })
 }
 
 fn hosts(given: Vec<String>) -> Result<Vec<String>, ConfigError> {

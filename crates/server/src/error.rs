@@ -64,7 +64,7 @@ impl ApiError {
         }
     }
 
-    fn at(self, status: StatusCode) -> Self {
+    pub fn at(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 }

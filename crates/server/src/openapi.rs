@@ -21,10 +21,39 @@ pub(crate) fn document() -> OpenApi {
     license.identifier = Some("Apache-2.0".to_owned());
     info.license = Some(license);
     let mut document = OpenApiBuilder::new().info(info).components(Some(components)).build();
-    for routes in [routes::public(), routes::internal(), routes::metrics(), routes::my()] {
+    let all = [
+        routes::public(),
+        routes::internal(),
+        routes::metrics(),
+        routes::my(),
+        routes::global_chat(),
+        routes::global_chat_agents(),
+    ];
+    for routes in all {
         document.merge(routes.into_openapi());
     }
+    name_operations(&mut document);
     document
+}
+
+/// Handlers of different resources have the same name; what clients are generated from needs one for each.
+fn name_operations(document: &mut OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let words: Vec<&str> =
+            path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let operations = [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("patch", &mut item.patch),
+            ("delete", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            }
+        }
+    }
 }
 
 /// The document as it is served and kept in the repository.

@@ -8,6 +8,7 @@ mod context;
 mod decisions;
 mod events;
 mod frame;
+mod global_chat;
 mod health;
 mod login;
 mod page;
@@ -18,6 +19,8 @@ mod session_parts;
 mod sessions;
 mod worker_space;
 
+use axum::Router;
+use axum::routing::get;
 use codelab_protocol::ErrorBody;
 use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,6 +30,7 @@ pub(crate) use login::Attempts;
 pub use project_agents::check_agent;
 
 use crate::app::App;
+use crate::page::Page;
 
 /// With the internal key.
 pub(crate) fn internal() -> OpenApiRouter<App> {
@@ -94,15 +98,35 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(worker_space::clear_cache))
 }
 
+/// The global Chat: with the internal key, or a user's token or cookie.
+pub(crate) fn global_chat() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(global_chat::history))
+        .routes(routes!(global_chat::stream))
+        .routes(routes!(global_chat::user_message))
+}
+
+/// The global Chat for other programs: with the internal key.
+pub(crate) fn global_chat_agents() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(global_chat::agent_message)).routes(routes!(global_chat::ask_user))
+}
+
 /// For everybody.
 pub(crate) fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
         .routes(routes!(page::openapi))
-        .routes(routes!(page::status))
+        .routes(routes!(page::docs))
+        .routes(routes!(page::index))
         .routes(routes!(login::login))
         .routes(routes!(login::logout))
-        .route("/assets/status.css", axum::routing::get(page::style))
+        .route("/assets/status.css", get(page::style))
+        .route("/assets/docs.css", get(page::docs_style))
+}
+
+/// The files of the web page, for everybody.
+pub(crate) fn page_files(page: &Page) -> Router<App> {
+    page.paths().fold(Router::new(), |router, path| router.route(path, get(page::file)))
 }
 
 /// Answers that every route with access can give.

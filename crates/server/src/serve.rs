@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::app::{App, router};
 use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
+use crate::docs::docs_html;
 use crate::listen;
 use crate::models::KnownModels;
-use crate::openapi::openapi_json;
+use crate::openapi::{document, openapi_json};
+use crate::page::Page;
 use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
 use crate::users::{LOGIN_HOUSEKEEPING, LoginTicket, Logins, Verifier};
@@ -93,6 +95,8 @@ impl Server {
             team,
             limits: settings.limits,
             prompt: settings.prompt,
+            region: settings.region,
+            log_prompts: settings.log_prompts,
             policy: Policy::default(),
             default_model: models.default_model().to_owned(),
             metrics: Metrics::new(),
@@ -105,6 +109,7 @@ impl Server {
             prices: settings.llm.prices.clone(),
             bus: BusLimits::default(),
             space_idle_seconds: settings.spaces.idle_timeout_seconds,
+            chat: settings.chat.limits,
         })
         .await?;
         let app = App {
@@ -113,12 +118,15 @@ impl Server {
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
             openapi: openapi_json().into(),
+            docs: docs_html(&document()).into(),
+            page: Arc::new(Page::embedded()),
             verifier: Arc::new(verifier),
             logins: logins.clone(),
             login_attempts: Arc::new(Attempts::default()),
             is_secure: settings.http.public_url.as_ref().is_some_and(Origin::is_https),
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
+            chat_access: settings.chat.access,
         };
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
@@ -155,8 +163,13 @@ impl Server {
 
 /// Where the server that uses this data folder listens, or listened last; else where it would.
 pub fn local_url(settings: &Settings) -> String {
-    let kept = std::fs::read_to_string(settings.data_dir.join(ADDRESS_FILE)).ok();
-    url_of(kept.and_then(|text| text.trim().parse().ok()).unwrap_or(settings.addr))
+    kept_url(settings).unwrap_or_else(|| url_of(settings.addr))
+}
+
+/// Where the server that uses this data folder listens, or listened last, if there ever was one.
+pub fn kept_url(settings: &Settings) -> Option<String> {
+    let kept = std::fs::read_to_string(settings.data_dir.join(ADDRESS_FILE)).ok()?;
+    kept.trim().parse().ok().map(url_of)
 }
 
 fn url_of(addr: SocketAddr) -> String {
@@ -203,12 +216,15 @@ async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
 }
 
 /// The memory engine inside the process, or a Qdrant server where one is configured.
-fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
+pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
     let (spaces, llm) = (&settings.spaces, &settings.llm);
     let embedder = match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
-            let auth_header =
-                llm.api_key.as_ref().map(|key| ("authorization".to_owned(), format!("Bearer {}", key.expose())));
+            let auth_header = match auth(settings, url) {
+                Auth::Bearer(key) => Some(("authorization".to_owned(), format!("Bearer {}", key.expose()))),
+                Auth::InternalHeader(key) => Some(("x-internal-auth".to_owned(), key.expose().to_owned())),
+                Auth::None => None,
+            };
             let options = EmbedderOptions { auth_header, ..EmbedderOptions::new(url.clone(), model.clone()) };
             Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?)
         }
@@ -225,18 +241,23 @@ fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
     }
 }
 
+/// What the proxy is shown, whichever of its models is asked. The internal key goes to strangers only if that is wanted.
+fn auth(settings: &Settings, url: &str) -> Auth {
+    let llm = &settings.llm;
+    let internal = || settings.internal_api_key.clone().filter(|_| llm.send_internal_key || is_private_address(url));
+    match (&llm.api_key, internal()) {
+        (Some(key), _) => Auth::Bearer(key.clone()),
+        (None, Some(key)) => Auth::InternalHeader(key),
+        (None, None) => Auth::None,
+    }
+}
+
 /// The configured model, or the demonstration when there is none.
 fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
     let llm = &settings.llm;
     let Some(url) = &llm.proxy_url else { return Ok(Arc::new(DemoModel::default())) };
-    let internal = || settings.internal_api_key.clone().filter(|_| llm.send_internal_key || is_private_address(url));
-    let auth = match (&llm.api_key, internal()) {
-        (Some(key), _) => Auth::Bearer(key.clone()),
-        (None, Some(key)) => Auth::InternalHeader(key),
-        (None, None) => Auth::None,
-    };
     let config = OpenAiConfig {
-        auth,
+        auth: auth(settings, url),
         fallback_model: llm.model.clone(),
         model_override: llm.model_override.clone(),
         model_map: llm.model_map.clone(),

@@ -12,7 +12,7 @@ use codelab_protocol::{
     AssistantDelta, ChatError, ChatEvent, ChatEventBody, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap,
     MessageDelta, SessionId,
 };
-use codelab_runtime::{Delta, Item, Reader, UserReader, now};
+use codelab_runtime::{ChatReader, Delta, Item, Reader, UserReader, now};
 use futures_util::stream;
 use serde::Serialize;
 
@@ -41,6 +41,24 @@ pub(crate) fn user_response(reader: UserReader) -> Response {
             Ok(None) => return None,
         }
         Some((Ok::<_, Infallible>(Bytes::from(frames)), Some(reader)))
+    });
+    event_stream(Body::from_stream(frames))
+}
+
+/// Streams the global Chat until the server stops or the reader goes away.
+pub(crate) fn global_chat_response(reader: ChatReader) -> Response {
+    let frames = stream::unfold(reader, |mut reader| async move {
+        let mut frames = String::new();
+        match tokio::time::timeout(HEARTBEAT, reader.next()).await {
+            Err(_) => frames.push_str(": heartbeat\n\n"),
+            Ok(Some(messages)) => {
+                for message in messages {
+                    write_json(&mut frames, u64::try_from(message.id.get()).ok(), "message", &message);
+                }
+            }
+            Ok(None) => return None,
+        }
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), reader))
     });
     event_stream(Body::from_stream(frames))
 }

@@ -1,5 +1,6 @@
 //! Who a user is: proven by a token, or by the cookie of a login. A handler gets a [`User`] only from here.
 
+mod chat;
 mod cookie;
 mod tickets;
 mod token;
@@ -11,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{ErrorCode, UserId};
 
+pub(crate) use chat::{Speaker, agent_access, chat_access};
 pub(crate) use cookie::WebSession;
 pub use tickets::LoginTicket;
 pub(crate) use tickets::{LOGIN_HOUSEKEEPING, Logins};
@@ -77,14 +79,16 @@ pub(crate) async fn user_access(State(app): State<App>, mut request: Request, ne
             request.extensions_mut().insert(User(identity));
             next.run(request).await
         }
-        Err(error) => {
-            let mut response = error.into_response();
-            if response.status() == axum::http::StatusCode::UNAUTHORIZED {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            response
-        }
+        Err(error) => refused(error),
     }
+}
+
+fn refused(error: ApiError) -> Response {
+    let mut response = error.into_response();
+    if response.status() == axum::http::StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
 /// A token that is there decides alone: a bad one is not made good by a cookie.

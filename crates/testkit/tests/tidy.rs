@@ -104,6 +104,11 @@ fn nothing_is_unfinished_or_switched_off() -> Result<()> {
 }
 
 #[test]
+fn the_server_comes_to_sessions_through_their_users() -> Result<()> {
+    every_text(source::ownerless_session)
+}
+
+#[test]
 fn no_banned_word_in_names() -> Result<()> {
     every_text(names::banned_in_source)
 }

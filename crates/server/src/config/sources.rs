@@ -34,7 +34,7 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
 ];
 
 /// Settings without a table; any other `CODELAB_X` without `__` is not a setting.
-const TOP_LEVEL: [&str; 2] = ["multi_agent_mode", "multiple_tool_calls"];
+const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
 
 /// These stay texts even if they look like numbers.
 const TEXTS: [&str; 11] = [

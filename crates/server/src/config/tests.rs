@@ -54,6 +54,11 @@ fn a_wrong_setting_is_named_in_one_line() {
         ),
         ("", &[("MULTI_AGENT_MODE", "perhaps")], "multi_agent_mode"),
         ("multiple_tool_calls = \"xx\"", &[], "multiple_tool_calls"),
+        ("locale = \"fr\"", &[], "locale: must be en, ru or uk"),
+        ("", &[("CODELAB_LOCALE", "5")], "locale"),
+        ("", &[("CODELAB_CONTEXT__TIMEZONE", "Kyiv")], "context.timezone: must be an IANA time zone"),
+        ("[chat]\naccess = \"some\"\n", &[], "chat.access"),
+        ("", &[("CODELAB_CHAT__HISTORY_MESSAGES", "0")], "chat.history_messages: must be more than 0"),
         ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "none")], "auth.jwt_algorithm"),
         ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "HS512")], "auth.jwt_algorithm"),
         ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
@@ -63,6 +68,15 @@ fn a_wrong_setting_is_named_in_one_line() {
         assert!(error.contains(part), "{file:?} {environment:?} gave {error:?}");
         assert!(!error.contains('\n'), "{error:?}");
     }
+}
+
+#[test]
+fn the_language_and_the_time_zone_of_prompts_are_settings() {
+    let default = load("", &[]).unwrap().region;
+    assert_eq!((default.locale, default.zone.name()), (Locale::En, "UTC"));
+    let file = "locale = \"ru\"\n[context]\ntimezone = \"Europe/Kyiv\"\n";
+    let region = load(file, &[("CODELAB_LOCALE", "uk")]).unwrap().region;
+    assert_eq!((region.locale, region.zone.name()), (Locale::Uk, "Europe/Kyiv"));
 }
 
 #[test]

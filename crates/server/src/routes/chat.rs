@@ -16,10 +16,9 @@ use codelab_protocol::{
     ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ErrorCode, ProjectId, RenameChat, SessionId,
     UsageTotal,
 };
-use codelab_runtime::{RuntimeError, Space, SpaceKey};
-use codelab_store::{ChatSessionRow, SessionRow, StoreError, UsageSum, UserStore};
+use codelab_runtime::{RuntimeError, SpaceKey};
+use codelab_store::{ChatSessionRow, OwnedSession, StoreError, UsageSum, UserStore};
 use serde::Deserialize;
-use std::sync::Arc;
 use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
@@ -39,8 +38,7 @@ const MICROS: f64 = 1_000_000.0;
 pub(super) struct MyChat {
     pub user: User,
     pub mine: UserStore,
-    pub row: SessionRow,
-    pub project: ProjectId,
+    pub row: OwnedSession,
 }
 
 impl FromRequestParts<App> for MyChat {
@@ -53,22 +51,13 @@ impl FromRequestParts<App> for MyChat {
         let id = SessionId::parse(text).map_err(|_| not_found())?;
         let mine = app.runtime.store().of(user.id());
         let row = mine.session(&id).await?.ok_or_else(not_found)?;
-        let project = row.project_id.ok_or_else(not_found)?;
-        Ok(Self { user, mine, row, project })
+        Ok(Self { user, mine, row })
     }
 }
 
 impl MyChat {
     pub fn id(&self) -> &SessionId {
-        &self.row.session_id
-    }
-
-    pub fn key(&self) -> SpaceKey {
-        SpaceKey { user: self.user.id(), project: self.project }
-    }
-
-    pub fn space(&self, app: &App) -> Arc<Space> {
-        app.runtime.space(self.key())
+        self.row.id()
     }
 }
 
@@ -159,7 +148,7 @@ pub(super) async fn create(
         error => error.into(),
     })?;
     let row = mine.session(&id).await?.ok_or_else(not_found)?;
-    Ok((StatusCode::CREATED, Json(shown(&row, project.id()))))
+    Ok((StatusCode::CREATED, Json(shown(&row))))
 }
 
 /// One session with its newest messages
@@ -183,7 +172,7 @@ pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<
     let session: Session = serde_json::from_str(&row.state)
         .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
     Ok(Json(ChatDetail {
-        session: shown(&row, chat.project),
+        session: shown(&row),
         messages: messages.into_iter().map(|stored| stored.message).collect(),
         status: session.suspended(),
         busy: session.turn().is_some(),
@@ -213,7 +202,7 @@ pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -
     let title = fields::title(body.title)?;
     chat.mine.rename_session(chat.id(), &title).await.map_err(gone)?;
     let row = chat.mine.session(chat.id()).await?.ok_or_else(not_found)?;
-    Ok(Json(shown(&row, chat.project)))
+    Ok(Json(shown(&row)))
 }
 
 /// Delete a session with everything that was said in it
@@ -230,7 +219,7 @@ pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -
     ),
 )]
 pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<StatusCode> {
-    app.runtime.delete_chat(chat.key(), chat.id()).await?;
+    app.runtime.delete_chat(&chat.row).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -242,10 +231,10 @@ fn gone(error: StoreError) -> ApiError {
     if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
 }
 
-fn shown(row: &SessionRow, project_id: ProjectId) -> ChatSession {
+fn shown(row: &OwnedSession) -> ChatSession {
     ChatSession {
-        session_id: row.session_id.clone(),
-        project_id,
+        session_id: row.id().clone(),
+        project_id: row.project(),
         title: row.title.clone(),
         created_at: row.created_at,
         last_activity: row.last_activity,

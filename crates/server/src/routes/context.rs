@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext};
-use codelab_runtime::now;
+use codelab_runtime::{RebuildError, RuntimeError, now};
 use codelab_store::{NewInteraction, StoreError};
 
 use super::agent_service::MyAgent;
@@ -54,9 +54,10 @@ pub(super) async fn search(
     let results = match app.runtime.search_context(&agent.project, &agent.row.agent.name, &query).await {
         Ok(hits) => hits.into_iter().map(shown).collect(),
         // Nothing was remembered yet.
-        Err(MemoryError::NotFound { .. }) => Vec::new(),
-        Err(MemoryError::Invalid { reason, .. }) => return Err(ApiError::invalid(reason)),
-        Err(error) => {
+        Err(RebuildError::Memory(MemoryError::NotFound { .. })) => Vec::new(),
+        Err(RebuildError::Memory(MemoryError::Invalid { reason, .. })) => return Err(ApiError::invalid(reason)),
+        Err(RebuildError::Store(error)) => return Err(error.into()),
+        Err(RebuildError::Memory(error)) => {
             tracing::warn!(%error, "an agent's memory cannot be searched");
             return Err(ApiError::new(ErrorCode::AgentUnavailable, "The agent's memory cannot be searched now"));
         }
@@ -120,7 +121,12 @@ pub(super) async fn add(
     ),
 )]
 pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
-    app.runtime.clear_context(&agent.project, &agent.row.agent.name).await?;
+    let cleared = app.runtime.clear_context(agent.project, agent.row.agent.name).await;
+    cleared.map_err(|error| match error {
+        // Deleted since it was found.
+        RuntimeError::NotStored(StoreError::NotFound) => not_found(),
+        error => error.into(),
+    })?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -24,12 +24,12 @@ impl Place {
 
 /// The number of the last event that the reader has.
 pub(super) fn after(headers: &HeaderMap, place: &Place) -> ApiResult<u64> {
-    let last = match headers.get("last-event-id") {
-        None => None,
-        Some(value) => {
-            let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-            Some(number.ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))?)
-        }
-    };
-    Ok(last.or(place.after).unwrap_or(0))
+    Ok(last_event_id(headers)?.or(place.after).unwrap_or(0))
+}
+
+/// What a reader that comes back says by itself.
+pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<u64>> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
+    number.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
 }

@@ -1,6 +1,6 @@
 //! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from this.
 
-use codelab_protocol::{ChatEvent, Chunk, Done};
+use codelab_protocol::{ChatEvent, Chunk, Done, GlobalMessage};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
@@ -11,6 +11,9 @@ pub(super) struct Frame;
 /// One frame of a project session's stream.
 pub(super) struct ChatFrame;
 
+/// One frame of the global Chat's stream.
+pub(super) struct GlobalFrame;
+
 impl PartialSchema for Frame {
     fn schema() -> RefOr<Schema> {
         frame::<Chunk>(text().enum_values(Some(["message", "error", "done"])))
@@ -20,6 +23,27 @@ impl PartialSchema for Frame {
 impl PartialSchema for ChatFrame {
     fn schema() -> RefOr<Schema> {
         frame::<ChatEvent>(text().description(Some("The type of the event, or `done`.")))
+    }
+}
+
+impl PartialSchema for GlobalFrame {
+    fn schema() -> RefOr<Schema> {
+        let data = text()
+            .content_media_type("application/json")
+            .content_schema(Some(Schema::OneOf(
+                OneOfBuilder::new().item(Ref::from_schema_name(GlobalMessage::name())).build(),
+            )))
+            .description(Some("A message."));
+        let id = text().pattern(Some("^[0-9]+$")).description(Some("The id of the message."));
+        ObjectBuilder::new()
+            .description(Some("One frame of the Chat's stream."))
+            .property("id", id)
+            .required("id")
+            .property("event", text().enum_values(Some(["message"])))
+            .required("event")
+            .property("data", data)
+            .required("data")
+            .into()
     }
 }
 
@@ -69,5 +93,16 @@ impl ToSchema for Frame {
         Chunk::schemas(schemas);
         schemas.push((Done::name().into_owned(), Done::schema()));
         Done::schemas(schemas);
+    }
+}
+
+impl ToSchema for GlobalFrame {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "GlobalChatFrame".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((GlobalMessage::name().into_owned(), GlobalMessage::schema()));
+        GlobalMessage::schemas(schemas);
     }
 }

@@ -1,13 +1,13 @@
 //! `/login` and `/logout`: a login link's ticket becomes a cookie, until it is given back.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{ErrorBody, ErrorCode, LoggedIn, Login};
+use tokio::sync::Semaphore;
 
 use super::{Invalid, Refused};
 use crate::app::App;
@@ -15,26 +15,17 @@ use crate::body::SmallJsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::users::{LoginTicket, WebSession};
 
-/// Counts wrong tickets. Nobody guesses 256 bits; this keeps those who try from keeping the database busy.
-#[derive(Default)]
-pub(crate) struct Attempts(Mutex<Option<(Instant, u32)>>);
+/// Lets few tickets be looked for at once. Nobody guesses 256 bits; this keeps those who try from keeping the database
+/// busy, and nobody else from logging in: a right ticket waits its turn.
+pub(crate) struct Attempts(Semaphore);
 
-const WINDOW_SECONDS: u32 = 10;
-const WINDOW: Duration = Duration::from_secs(WINDOW_SECONDS as u64);
-const MAX_WRONG_PER_WINDOW: u32 = 50;
+const MAX_AT_ONCE: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY_AFTER_SECONDS: u32 = 5;
 
-impl Attempts {
-    fn may_try(&self) -> bool {
-        let window = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        !matches!(*window, Some((since, wrong)) if since.elapsed() < WINDOW && wrong >= MAX_WRONG_PER_WINDOW)
-    }
-
-    fn was_wrong(&self) {
-        let mut window = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match window.as_mut() {
-            Some((since, wrong)) if since.elapsed() < WINDOW => *wrong += 1,
-            _ => *window = Some((Instant::now(), 1)),
-        }
+impl Default for Attempts {
+    fn default() -> Self {
+        Self(Semaphore::new(MAX_AT_ONCE))
     }
 }
 
@@ -51,23 +42,24 @@ impl Attempts {
         (status = 200, description = "Logged in; the answer sets the cookie", body = LoggedIn),
         (status = 401, description = "The ticket is unknown, used or too old", body = ErrorBody),
         (status = 403, description = "Foreign host name or origin", body = ErrorBody),
-        (status = 429, description = "Too many wrong tickets; see `Retry-After`", body = ErrorBody),
+        (status = 429, description = "Too many log in at once; see `Retry-After`", body = ErrorBody),
         (status = 503, description = "The database is unavailable", body = ErrorBody),
         (status = 507, description = "The disk is full; nothing was changed", body = ErrorBody),
         Invalid,
     ),
 )]
 pub(super) async fn login(State(app): State<App>, SmallJsonBody(body): SmallJsonBody<Login>) -> ApiResult<Response> {
-    if !app.login_attempts.may_try() {
-        let message = format!("Too many wrong tickets; try again in {WINDOW_SECONDS} seconds");
-        return Err(ApiError::new(ErrorCode::RateLimited, message).retry_after_seconds(WINDOW_SECONDS));
-    }
     let logged_in = match LoginTicket::parse(&body.ticket) {
-        Some(ticket) => app.logins.log_in(&ticket, codelab_runtime::now()).await?,
+        Some(ticket) => {
+            let Ok(Ok(_place)) = tokio::time::timeout(PATIENCE, app.login_attempts.0.acquire()).await else {
+                let message = "Too many log in at once; try again later";
+                return Err(ApiError::new(ErrorCode::RateLimited, message).retry_after_seconds(RETRY_AFTER_SECONDS));
+            };
+            app.logins.log_in(&ticket, codelab_runtime::now()).await?
+        }
         None => None,
     };
     let Some((user_id, session, expires_at)) = logged_in else {
-        app.login_attempts.was_wrong();
         return Err(ApiError::new(ErrorCode::Unauthorized, "This login link is unknown, used or too old"));
     };
     let mut response = Json(LoggedIn { user_id, expires_at }).into_response();

@@ -1,17 +1,16 @@
-//! The status page and the API document, for everybody.
+//! The web page, the API document and its readable form, for everybody.
 
 use std::fmt::Write;
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{Html, IntoResponse};
-use codelab_protocol::HealthStatus;
+use axum::http::{HeaderMap, Uri, header};
+use axum::response::{Html, IntoResponse, Response};
+use codelab_protocol::{ErrorCode, HealthStatus};
 
 use super::health::report;
 use crate::app::App;
-
-const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+use crate::error::{ApiError, ApiResult};
+use crate::page::CONTENT_SECURITY_POLICY;
 
 /// The OpenAPI 3.1 document
 #[utoipa::path(
@@ -25,16 +24,41 @@ pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], app.openapi.to_string())
 }
 
-/// How the server stands, for a person
+/// The API in a readable form
+#[utoipa::path(
+    get,
+    path = "/docs",
+    tag = "api",
+    security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")),
+)]
+pub(super) async fn docs(State(app): State<App>) -> impl IntoResponse {
+    ([(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)], Html(app.docs.to_string()))
+}
+
+/// The web page
 #[utoipa::path(
     get,
     path = "/",
     tag = "api",
     security(()),
-    responses((status = 200, description = "A status page", body = String, content_type = "text/html")),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
-pub(super) async fn status(State(app): State<App>) -> impl IntoResponse {
-    let health = report(&app).await;
+pub(super) async fn index(State(app): State<App>, asked: HeaderMap) -> Response {
+    match app.page.index(&asked) {
+        Some(page) => page,
+        None => status(&app).await.into_response(),
+    }
+}
+
+/// A file of the web page.
+pub(super) async fn file(State(app): State<App>, uri: Uri, asked: HeaderMap) -> ApiResult<Response> {
+    app.page.answer(uri.path(), &asked).ok_or_else(|| ApiError::new(ErrorCode::NotFound, "There is no such file"))
+}
+
+/// How the server stands, where the web page was not built.
+async fn status(app: &App) -> impl IntoResponse {
+    let health = report(app).await;
     let mode = if health.multi_agent_mode { "a team of specialists" } else { "one universal agent" };
     let mut rows = String::new();
     for (name, check) in &health.checks {
@@ -59,8 +83,10 @@ pub(super) async fn status(State(app): State<App>) -> impl IntoResponse {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>CodeLab</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/assets/status.css\">\
          </head><body><main><h1>CodeLab</h1><p class=\"lead\">Version {} is <b class=\"{}\">{}</b> and works as {mode}.\
-         </p>{demo}<h2>Parts</h2><table>{rows}</table><h2>Agents</h2><ul>{agents}</ul><h2>Use it</h2>\
-         <p>The API is described in <a href=\"/openapi.json\">/openapi.json</a>. The key for it is the file \
+         </p><p class=\"note\">The web page is not in this \
+         build. <code>./run</code> builds it; by hand: <code>npm ci &amp;&amp; npm run build</code> in <code>web/</code>, \
+         then build CodeLab again.</p>{demo}<h2>Parts</h2><table>{rows}</table><h2>Agents</h2><ul>{agents}</ul><h2>Use it</h2>\
+         <p>The API is described in <a href=\"/docs\">/docs</a>. The key for it is the file \
          <code>secrets/internal_api_key</code> in the data folder, unless INTERNAL_API_KEY was set.</p></main></body></html>",
         health.version,
         word(health.status),
@@ -71,6 +97,10 @@ pub(super) async fn status(State(app): State<App>) -> impl IntoResponse {
 
 pub(super) async fn style() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/status.css"))
+}
+
+pub(super) async fn docs_style() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/docs.css"))
 }
 
 fn word(status: HealthStatus) -> &'static str {

@@ -8,7 +8,7 @@ use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholde
 use codelab_protocol::{
     AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
 };
-use codelab_runtime::{RuntimeError, project_agent, random_hex};
+use codelab_runtime::{MAX_AGENTS, RuntimeError, project_agent, random_hex};
 use codelab_store::{AgentChange, AgentRow, NewAgent, StoreError};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -21,7 +21,6 @@ use crate::body::{JsonBody, Params};
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
 
-const MAX_AGENTS: u64 = 100;
 const ID_BYTES: usize = 12;
 const DEFAULT_ROLE: &str = "assistant";
 /// Enough to look and to finish, nothing that changes anything.

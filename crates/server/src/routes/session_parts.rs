@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory, SessionId};
-use codelab_store::{AuditRow, MessageRange, Realm, SessionKey, audit_chain};
+use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory};
+use codelab_store::{AuditRow, MessageRange, SessionRow, audit_chain};
 
 use super::events::{Place, after};
 use super::frame::Frame;
@@ -95,23 +95,23 @@ pub(super) async fn agent_history(
 )]
 pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<AuditList>> {
     let row = app.runtime.session(&id).await?;
-    audit_of(&app, Realm::Runtime, row.key, id).await.map(Json)
+    audit_of(&app, &row).await.map(Json)
 }
 
-pub(super) async fn audit_of(app: &App, realm: Realm, key: SessionKey, id: SessionId) -> ApiResult<AuditList> {
-    let (mut rows, mut verified) = read_audit(app, realm, key, &id).await?;
+pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<AuditList> {
+    let (mut rows, mut verified) = read_audit(app, session).await?;
     if !verified {
         // A decision may have come between reading the rows and their head.
-        (rows, verified) = read_audit(app, realm, key, &id).await?;
+        (rows, verified) = read_audit(app, session).await?;
     }
     let audit = rows.into_iter().map(entry).collect();
-    Ok(AuditList { session_id: id, audit, verified })
+    Ok(AuditList { session_id: session.session_id.clone(), audit, verified })
 }
 
-async fn read_audit(app: &App, realm: Realm, key: SessionKey, id: &SessionId) -> ApiResult<(Vec<AuditRow>, bool)> {
-    let rows = app.runtime.store().audit(key).await?;
-    let head = app.runtime.store().audit_head(key).await?;
-    let verified = audit_chain::verify(realm, id, &rows, head.as_ref()).is_ok();
+async fn read_audit(app: &App, session: &SessionRow) -> ApiResult<(Vec<AuditRow>, bool)> {
+    let rows = app.runtime.store().audit(session.key).await?;
+    let head = app.runtime.store().audit_head(session.key).await?;
+    let verified = audit_chain::verify(session.realm, &session.session_id, &rows, head.as_ref()).is_ok();
     Ok((rows, verified))
 }
 

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod budgets;
+mod compaction;
 mod direct;
 mod history;
 mod kit;
@@ -13,6 +14,7 @@ mod plans;
 mod queue;
 mod repeats;
 mod sessions;
+mod stopping;
 mod streams;
 mod tasks;
 mod tools;

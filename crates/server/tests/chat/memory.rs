@@ -7,7 +7,7 @@ use std::time::Duration;
 use codelab_testkit::{Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, server, tasks};
+use crate::kit::{Chat, Person, is_planning, server, server_with, tasks};
 
 /// How long an index may take that runs beside a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -204,4 +204,113 @@ async fn a_memory_engine_that_cannot_be_used_degrades_health_and_nothing_else() 
     health("healthy").await;
     Agent::of(&me, project, "agent_coder").await.finds("dunlin", "dunlin").await;
     coder.finds("ruff", "ruff").await;
+}
+
+#[tokio::test]
+async fn a_memory_server_that_never_answers_holds_up_nobody() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    // Kept open: a caller that is not answered must not be told either that nobody will.
+    let accepting = tokio::spawn(async move {
+        let mut callers = Vec::new();
+        loop {
+            callers.push(silent.accept().await.unwrap());
+        }
+    });
+    let server = server_with(&[("QDRANT_URL", &url)]).await;
+    let me = Person::new(&server, 1);
+    let work = async {
+        let project = me.project(json!({ "name": "P" })).await;
+        let chat = me.chat_with(json!({ "project_id": project })).await;
+        call(&chat, "Remember the whimbrel").await;
+        let coder = Agent::of(&me, project, "agent_coder").await;
+        let path = |rest: &str| format!("/my/projects/{project}/agents/{rest}");
+        me.post(&path(""), json!({ "name": "agent_tenth" })).await.expect(201);
+        me.ask("DELETE", &format!("{}/context/", coder.path), None).await.expect(204);
+        me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None).await.expect(204);
+        me.ask("DELETE", &coder.path, None).await.expect(204);
+        me.ask("DELETE", &format!("/my/projects/{project}"), None).await.expect(204);
+    };
+    // Five of these wait for memory, two seconds each; an answer of the server would take twenty.
+    tokio::time::timeout(Duration::from_secs(18), work).await.expect("memory held somebody up");
+    let health = me.get("/health").await.expect(200);
+    assert_eq!(health["checks"]["memory"]["status"], "degraded", "{health:#}");
+    accepting.abort();
+}
+
+#[tokio::test]
+async fn what_was_deleted_while_memory_was_out_is_never_found_again() {
+    let mut server = server().await;
+    let me = Person::new(&server, 1);
+    let project = me.project(json!({ "name": "P" })).await;
+    let chat = me.chat_with(json!({ "project_id": project })).await;
+    call(&chat, "Remember the godwit").await;
+    let [coder, writer, researcher, analyzer] = [
+        Agent::of(&me, project, "agent_coder").await,
+        Agent::of(&me, project, "agent_writer").await,
+        Agent::of(&me, project, "agent_researcher").await,
+        Agent::of(&me, project, "agent_analyzer").await,
+    ];
+    coder.finds("godwit", "godwit").await;
+    for (agent, text) in [(&writer, "the knot"), (&researcher, "the plover"), (&analyzer, "the sanderling")] {
+        agent.add(json!({ "text": text })).await;
+        agent.finds(text, text).await;
+    }
+    let (memory, aside) = (server.data_dir().join("memory"), server.data_dir().join("aside"));
+    std::fs::rename(&memory, &aside).unwrap();
+    std::fs::write(&memory, "not a folder").unwrap();
+    me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None).await.expect(204);
+    me.ask("DELETE", &format!("{}/context/", writer.path), None).await.expect(204);
+    me.ask("DELETE", &researcher.path, None).await.expect(204);
+    me.ask("DELETE", &analyzer.path, None).await.expect(204);
+    // Nothing that the server only had in mind survives this.
+    server.stop().await;
+    std::fs::remove_file(&memory).unwrap();
+    std::fs::rename(&aside, &memory).unwrap();
+    server.restart().await;
+    let me = Person::new(&server, 1);
+    me.post(&format!("/my/projects/{project}/agents/"), json!({ "name": "agent_researcher" })).await.expect(201);
+    for (agent, text) in [("agent_coder", "godwit"), ("agent_writer", "knot"), ("agent_researcher", "plover")] {
+        let agent = Agent::of(&me, project, agent).await;
+        assert_eq!(agent.search(json!({ "query": text })).await, Vec::<Value>::new(), "{text}");
+    }
+    let chat = me.chat_with(json!({ "project_id": project })).await;
+    assert_eq!(call(&chat, "Who remembers the godwit?").await["context"], json!([]));
+    // Nor does what nobody asks for stay on the disk.
+    until("the analyzer's collection is gone", async || (collections(&memory, project) == 3).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_broken_collection_is_mended_and_holds_up_no_other() {
+    let server = server().await;
+    let (me, other) = (Person::new(&server, 1), Person::new(&server, 2));
+    let (mine, theirs) = (me.project(json!({ "name": "P" })).await, other.project(json!({ "name": "P" })).await);
+    let (coder, neighbour) =
+        (Agent::of(&me, mine, "agent_coder").await, Agent::of(&other, theirs, "agent_coder").await);
+    coder.add(json!({ "text": "the turnstone" })).await;
+    coder.finds("turnstone", "turnstone").await;
+    let folder = server.data_dir().join("memory").join(format!("user1_project{mine}_agent_coder_context"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "not a folder").unwrap();
+    coder.add(json!({ "text": "the redshank" })).await;
+    neighbour.add(json!({ "text": "the avocet" })).await;
+    neighbour.finds("avocet", "avocet").await;
+    coder.finds("turnstone", "turnstone").await;
+    coder.finds("redshank", "redshank").await;
+}
+
+#[tokio::test]
+async fn the_embedding_model_is_shown_the_internal_key() {
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let server = server_with(&[("LLM_PROXY_URL", &url), ("CODELAB_EMBEDDING__MODEL", "words")]).await;
+    let me = Person::new(&server, 1);
+    let project = me.project(json!({ "name": "P" })).await;
+    Agent::of(&me, project, "agent_coder").await.add(json!({ "text": "the ruff" })).await;
+    let (mut caller, _) = tokio::time::timeout(PATIENCE, proxy.accept()).await.expect("it is asked").unwrap();
+    let mut head = vec![0; 4096];
+    let length = tokio::io::AsyncReadExt::read(&mut caller, &mut head).await.unwrap();
+    let head = String::from_utf8_lossy(&head[..length]).to_lowercase();
+    assert!(head.contains("/embeddings"), "{head}");
+    assert!(head.contains(&format!("x-internal-auth: {}\r\n", codelab_testkit::INTERNAL_KEY)), "{head}");
 }

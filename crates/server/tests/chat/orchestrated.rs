@@ -227,5 +227,6 @@ async fn a_task_has_a_thread_of_its_own() {
     // Tasks do not hand over: their agent was planned.
     let step = server.model.requests().into_iter().find(|request| says("Do a.")(&request.body)).unwrap();
     assert!(!step.tool_names().contains(&"switch_mode"), "{:?}", step.tool_names());
-    assert_eq!(step.roles(), ["system", "user", "user"], "the request, then the task");
+    assert_eq!((step.roles(), step.message(-1)), (vec!["system", "user"], &json!("Do a.")));
+    assert!(step.system_prompt().contains("] User: Build it"), "the request is what was said before");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use codelab_testkit::{Gate, Reply};
+use codelab_testkit::{Gate, Method, Reply};
 use serde_json::{Value, json};
 
 use crate::kit::{Chat, Person, is_joining, is_planning, says, server, server_with, task, tasks};
@@ -256,4 +256,34 @@ async fn a_retry_waits_for_no_busy_session() {
     server.model.on(says("Do a."), Reply::text("A."));
     retry(&chat).await.expect(202);
     chat.wait_for("workflow_completed", |data| data["status"] == "completed").await;
+}
+
+#[tokio::test]
+async fn tasks_that_end_while_the_database_is_away_are_all_kept() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])));
+    let gate = Gate::new();
+    server.model.on(says("Do "), Reply::text("It.").hold(&gate));
+    let stream = chat.stream_plan("Build it").await;
+    server.model.wait_until_in_flight(2).await;
+    let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    gate.open();
+    server.model.wait_until_in_flight(0).await;
+    // By then both answers are there, and neither could be stored.
+    let refused = async || {
+        let metrics = server.client.raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
+        let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+        let counts = text.lines().filter_map(|line| line.strip_prefix("codelab_commit_failures_total{"));
+        counts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
+    };
+    while refused().await < 2.0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    lock.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(stream.all().await.status(), "completed");
+    assert_eq!(states(&chat.plan().await), [("a", "completed"), ("b", "completed")]);
+    // Nobody was asked twice: the plan, the two tasks, and what joins them.
+    assert_eq!(server.model.request_count(), 4);
 }

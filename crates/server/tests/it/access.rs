@@ -26,8 +26,10 @@ const HOST: &[&str] = &["Host"];
 const WAITING: &str = "waiting";
 const DELETED: &str = "deleted";
 
-/// Taken by every route that takes a body; an attack that gets through makes a session and asks the model.
-const BODY: &str = r#"{"session_id":"intruder","message":"hello"}"#;
+/// Taken by every route that takes a body; an attack that gets through makes a session, asks the model, or is heard in
+/// the Chat.
+const BODY: &str = r#"{"session_id":"intruder","message":"hello","text":"hello","author":"intruder",
+    "question":"hello?","timeout_seconds":1}"#;
 
 #[tokio::test]
 async fn a_missing_or_wrong_key_is_refused_everywhere() {
@@ -286,6 +288,7 @@ impl Target {
             "/agents/waiting/current",
             "/sessions/deleted/history",
             "/sessions/intruder/history",
+            "/chat/history",
         ] {
             let answer = Request::with_key(&self.server, "GET", path).send(&self.server).await;
             state.push_str(&format!("{path}: {} {}\n", answer.status, answer.text()));

@@ -1,6 +1,7 @@
 //! Sessions from their making to their deletion: lists, titles, prompts, history, restore, purge.
 
 mod past;
+mod prompts;
 
 use codelab_protocol::{CallId, CreateSession, HitlDecision, TurnStatus};
 use codelab_testkit::{Asked, Gate, Method, Reply, Seen, TestServer, hitl_decision, id, message, request, tool_result};

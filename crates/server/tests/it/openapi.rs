@@ -37,6 +37,11 @@ impl Route {
         }
     }
 
+    /// A stream that the internal key opens and that never ends.
+    pub fn is_endless(&self) -> bool {
+        self.path == "/chat/stream"
+    }
+
     /// The path with a session in it.
     pub fn at(&self, session: &str) -> String {
         self.path.replace("{session_id}", session)
@@ -120,11 +125,14 @@ fn the_document_is_openapi_3_1_with_both_ways_in() {
 }
 
 /// The runtime API as the specification lists it; a route that is missing here or there is a mistake.
-const RUNTIME_API: [&str; 18] = [
+const RUNTIME_API: [&str; 24] = [
     "DELETE /sessions/{session_id}",
     "GET /",
     "GET /agents",
     "GET /agents/{session_id}/current",
+    "GET /chat/history",
+    "GET /chat/stream",
+    "GET /docs",
     "GET /health",
     "GET /metrics",
     "GET /openapi.json",
@@ -135,6 +143,9 @@ const RUNTIME_API: [&str; 18] = [
     "GET /sessions/{session_id}/history",
     "GET /sessions/{session_id}/pending-approvals",
     "POST /agent/message/stream",
+    "POST /chat/agent_message",
+    "POST /chat/ask_user",
+    "POST /chat/user_message",
     "POST /sessions",
     "POST /sessions/{session_id}/cancel",
     "POST /sessions/{session_id}/reset",
@@ -219,7 +230,15 @@ fn results_of_any_kind_are_documented_so() {
 fn only_the_known_routes_are_public() {
     let open = routes().into_iter().filter(|route| route.way_in == WayIn::Open);
     let public: Vec<String> = open.map(|route| route.path).collect();
-    let known = ["/", "/health", "/login", "/logout", "/openapi.json"];
+    let known = ["/", "/docs", "/health", "/login", "/logout", "/openapi.json"];
     assert!(public.iter().all(|path| known.contains(&path.as_str())), "{public:?}");
     assert_eq!(public.len(), known.len(), "{public:?}");
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let document = document();
+    let items = document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+    let names: Vec<&str> = items.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
 }

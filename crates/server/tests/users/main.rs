@@ -3,6 +3,7 @@
 
 mod agents;
 mod database;
+mod global_chat;
 mod isolation;
 mod keys;
 mod kit;

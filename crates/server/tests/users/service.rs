@@ -1,9 +1,9 @@
 //! Agents at work: in and out of service, at their limit, failing, changed and deleted meanwhile.
 
-use codelab_testkit::{Asked, Gate, Reply};
-use serde_json::json;
+use codelab_testkit::{Asked, Gate, Reply, TestServer};
+use serde_json::{Value, json};
 
-use crate::kit::{Person, metric, server, until};
+use crate::kit::{Person, metric, server, server_with, until};
 
 #[tokio::test]
 async fn a_changed_agent_is_used_by_the_very_next_call() {
@@ -210,4 +210,57 @@ async fn a_working_agent_is_deleted_by_force_only() {
     me.get(&path).await.refused(404, "AGENT_NOT_FOUND");
     me.say(&chat, "coder", "go").await.refused(404, "AGENT_NOT_FOUND");
     me.say(&chat, "writer", "go").await.expect(200);
+}
+
+/// How many alerts of a kind there were.
+async fn alerts(server: &TestServer, kind: &str) -> Value {
+    json!({ "alerts": metric(server, &format!("codelab_alerts_total{{kind=\"{kind}\"}}")).await })
+}
+
+#[tokio::test]
+async fn a_task_that_works_for_too_long_is_told_of() {
+    let server = server_with(&[("CODELAB_LIMITS__TASK_TIMEOUT_SECONDS", "1")]).await;
+    let gate = Gate::new();
+    server.model.reply(Reply::text("Done.").hold(&gate));
+    let me = Person::user(&server, 1);
+    let project = me.project("p").await;
+    let works = me.saying(&me.chat(project).await, "coder");
+    gate.reached().await;
+    until("the alert", json!({ "alerts": 1.0 }), async || alerts(&server, "tasks").await).await;
+    let health = me.get(&format!("/my/projects/{project}/worker-space/health/")).await.expect(200);
+    assert_eq!((&health["status"], &health["checks"]["tasks"]["status"]), (&json!("degraded"), &json!("degraded")));
+    gate.open();
+    works.await.unwrap().expect(200);
+    let health = me.get(&format!("/my/projects/{project}/worker-space/health/")).await.expect(200);
+    assert_eq!(health["checks"]["tasks"]["status"], "healthy");
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_is_told_of() {
+    /// What waits for an agent at most.
+    const QUEUE: usize = 100;
+    let server = server().await;
+    let gate = Gate::new();
+    server.model.default_reply(Reply::text("Done.").hold(&gate));
+    let me = Person::user(&server, 1);
+    let project = me.project("p").await;
+    let agent = format!("/my/projects/{project}/agents/{}", me.agent(project, "agent_coder").await);
+    me.patch(&agent, json!({ "concurrency_limit": 1 })).await.expect(200);
+    let mut tasks = Vec::new();
+    for _ in 0..=QUEUE {
+        tasks.push(me.saying(&me.chat(project).await, "coder"));
+    }
+    let full = json!({ "active": 1, "queue_length": QUEUE });
+    until("the queue is full", full, async || me.about(project, "agent_coder", "metrics").await).await;
+    me.say(&me.chat(project).await, "coder", "one more").await.refused(503, "AGENT_UNAVAILABLE");
+    assert_eq!(metric(&server, "codelab_bus_tasks_total{outcome=\"refused\"}").await, 1.0);
+    until("the alert", json!({ "alerts": 1.0 }), async || alerts(&server, "queues").await).await;
+    let health = me.get(&format!("/my/projects/{project}/worker-space/health/")).await.expect(200);
+    assert_eq!(health["checks"]["queues"]["status"], "degraded", "{health}");
+    me.ask("POST", &format!("/my/projects/{project}/worker-space/reset/"), None).await.expect(200);
+    for task in tasks {
+        // One that waited may be told that its agent is out of service before it is cancelled.
+        let ended = task.await.unwrap();
+        assert!(matches!(ended.status, 409 | 503), "{:#}", ended.body);
+    }
 }

@@ -56,6 +56,16 @@ pub fn unfinished(file: &TextFile) -> Vec<String> {
     findings
 }
 
+/// The server answers users, so it comes to a project's session through its user and never by its name.
+pub fn ownerless_session(file: &TextFile) -> Vec<String> {
+    if !file.path.starts_with("crates/server/src/") {
+        return Vec::new();
+    }
+    let code = code_only(&file.text);
+    let named = code.lines().enumerate().filter(|(_, line)| line.contains("Realm::Project"));
+    named.map(|(index, _)| file.finding(index, "a project's session without its user: use `Store::of`")).collect()
+}
+
 pub fn lints_not_inherited(manifest: &TextFile) -> Vec<String> {
     let mut lines = manifest.text.lines().map(str::trim);
     let inherits = lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true");
@@ -185,6 +195,16 @@ mod tests {
         assert_eq!(too_long(&TextFile::new("a.rs", lines(MAX_LINES + 1))).len(), 1);
         assert_eq!(too_long(&TextFile::new("a.tsx", lines(MAX_LINES + 1))).len(), 1);
         assert!(too_long(&TextFile::new("Cargo.lock", lines(MAX_LINES + 1))).is_empty());
+    }
+
+    #[test]
+    fn a_session_without_its_user_is_found() {
+        let asks = "store.session(Realm::Project, &id)";
+        assert_eq!(ownerless_session(&TextFile::new("crates/server/src/a.rs", asks)).len(), 1);
+        assert!(
+            ownerless_session(&TextFile::new("crates/server/src/a.rs", "Realm::Runtime // Realm::Project")).is_empty()
+        );
+        assert!(ownerless_session(&TextFile::new("crates/runtime/src/a.rs", asks)).is_empty());
     }
 
     #[test]

@@ -7,9 +7,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
     AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
-    MessageId, Role, SessionId, TaskCompleted, TurnId, TurnStatus,
+    MessageId, Role, TaskCompleted, TurnId, TurnStatus,
 };
 use codelab_runtime::{Item, Reader};
+use codelab_store::OwnedSession;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -60,7 +61,7 @@ fn acceptance(first: Option<&ChatEventBody>) -> Response {
 /// Waits until the direct call to this agent ends or waits for somebody, but not for long for its turn to come.
 pub(super) async fn direct(
     app: &App,
-    session: &SessionId,
+    session: &OwnedSession,
     mut reader: Reader,
     agent: AgentName,
 ) -> ApiResult<Response> {

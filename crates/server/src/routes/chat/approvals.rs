@@ -6,7 +6,6 @@ use axum::http::request::Parts;
 use codelab_protocol::{
     AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision, OpenApproval,
 };
-use codelab_store::Realm;
 
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
@@ -47,7 +46,7 @@ pub(in super::super) async fn list(State(app): State<App>, chat: MyChat, page: P
     app.runtime.touch_chat(&chat.row).await?;
     let open = app.runtime.store().approvals(chat.row.key, true).await?;
     let total = open.len() as u64;
-    let here = |approval| OpenApproval { session_id: chat.id().clone(), project_id: chat.project, approval };
+    let here = |approval| OpenApproval { session_id: chat.id().clone(), project_id: chat.row.project(), approval };
     let page_of = open.into_iter().skip(page.offset as usize).take(page.limit as usize);
     let approvals = page_of.map(|row| here(row.info)).collect();
     Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
@@ -78,7 +77,7 @@ pub(in super::super) async fn decide(
     let digest = body.digest.as_deref().map(Digest::from_wire);
     let decision = decisions::decision(body)?;
     let decided_by = chat.user.id().to_string();
-    app.runtime.chat_decide(chat.id(), call_id, decision, digest, decided_by).await?;
+    app.runtime.chat_decide(&chat.row, call_id, decision, digest, decided_by).await?;
     ack(&chat).await
 }
 
@@ -105,7 +104,7 @@ pub(in super::super) async fn answer(
     JsonBody(body): JsonBody<AnswerQuestion>,
 ) -> ApiResult<Json<ChatAck>> {
     let text = body.answer.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("answer"))?;
-    app.runtime.chat_answer(chat.id(), call_id, text).await?;
+    app.runtime.chat_answer(&chat.row, call_id, text).await?;
     ack(&chat).await
 }
 
@@ -123,7 +122,7 @@ pub(in super::super) async fn answer(
     ),
 )]
 pub(in super::super) async fn audit(State(app): State<App>, chat: MyChat) -> ApiResult<Json<AuditList>> {
-    audit_of(&app, Realm::Project, chat.row.key, chat.id().clone()).await.map(Json)
+    audit_of(&app, &chat.row).await.map(Json)
 }
 
 async fn ack(chat: &MyChat) -> ApiResult<Json<ChatAck>> {

@@ -61,12 +61,12 @@ pub(in super::super) async fn send(
         locale: identity.locale.clone(),
     };
     let message = ChatMessage { text, target, client_message_id: body.client_message_id, caller };
-    let sent = app.runtime.chat_message(&chat.space(&app), chat.id(), message).await?;
+    let sent = app.runtime.chat_message(&chat.row, message).await?;
     if wants_events(&headers) {
         return Ok(sse::chat_response(sent.reader, chat.id().clone()));
     }
     match sent.agent {
-        Some(agent) => answer::direct(&app, chat.id(), sent.reader, agent).await,
+        Some(agent) => answer::direct(&app, &chat.row, sent.reader, agent).await,
         None => answer::accepted(sent.reader).await,
     }
 }
@@ -165,6 +165,6 @@ pub(in super::super) async fn cancel(
         Some("drop") => true,
         Some(_) => return Err(ApiError::invalid("queue must be drop or absent").with("field", "queue")),
     };
-    let (view, cancelled) = app.runtime.cancel_chat(chat.id(), drop_queue).await?;
+    let (view, cancelled) = app.runtime.cancel_chat(&chat.row, drop_queue).await?;
     Ok(Json(ChatCancelled { session_id: chat.id().clone(), cancelled, queued: view.queued }))
 }

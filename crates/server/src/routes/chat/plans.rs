@@ -117,7 +117,7 @@ pub(in super::super) async fn decide(
     let digest = body.digest.as_deref().map(Digest::from_wire);
     let call_id = CallId::parse(id.as_str()).map_err(|_| no_plan())?;
     let decided_by = chat.user.id().to_string();
-    app.runtime.chat_decide(chat.id(), call_id, decision, digest, decided_by).await.map_err(|error| {
+    app.runtime.chat_decide(&chat.row, call_id, decision, digest, decided_by).await.map_err(|error| {
         let error = ApiError::from(error);
         // A plan that exists and does not wait was decided, or never asked.
         if error.code() == ErrorCode::PendingApprovalNotFound {
@@ -147,7 +147,7 @@ pub(in super::super) async fn retry(
     chat: MyChat,
     PlanPath(id): PlanPath,
 ) -> ApiResult<(StatusCode, Json<Plan>)> {
-    app.runtime.retry_plan(chat.id(), id.clone()).await?;
+    app.runtime.retry_plan(&chat.row, id.clone()).await?;
     Ok((StatusCode::ACCEPTED, Json(plan(&chat, &id).await?)))
 }
 

@@ -119,8 +119,7 @@ pub(in super::super) async fn claim(
     CallPath(call_id): CallPath,
     JsonBody(body): JsonBody<ClaimCall>,
 ) -> ApiResult<Json<CallClaimed>> {
-    let space = chat.space(&app);
-    let lease_seconds = app.runtime.claim(&space, chat.id(), call_id, body.client_id).await?;
+    let lease_seconds = app.runtime.claim(&chat.row, call_id, body.client_id).await?;
     Ok(Json(CallClaimed { claimed: true, lease_seconds }))
 }
 
@@ -152,8 +151,7 @@ pub(in super::super) async fn result(
         (None, None) => return Err(ApiError::missing("result")),
         (Some(_), Some(_)) => return Err(ApiError::invalid("Send result or error, not both")),
     };
-    let space = chat.space(&app);
-    let taken = app.runtime.client_result(&space, chat.id(), call_id.clone(), body.client_id, result).await?;
+    let taken = app.runtime.client_result(&chat.row, call_id.clone(), body.client_id, result).await?;
     Ok(Json(ResultAck { call_id, duplicate: taken == ResultTaken::Duplicate }))
 }
 

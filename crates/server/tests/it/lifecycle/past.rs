@@ -22,23 +22,24 @@ async fn the_last_ten_messages_are_sent_before_the_current_one() {
 }
 
 #[tokio::test]
-async fn long_messages_are_left_out_beyond_the_token_bound() {
+async fn long_messages_lose_their_middle_within_the_token_bound() {
     let server = TestServer::with(&[("CODELAB_CONTEXT__TOKENS", "100")]).await;
-    // By itself as large as the bound, so it does not fit beside anything newer.
-    for text in ["x".repeat(400), "short".to_owned(), "shorter".to_owned()] {
+    // By itself as large as the bound, so it does not fit whole beside anything newer.
+    for text in [format!("first {} words", "x".repeat(400)), "short".to_owned(), "shorter".to_owned()] {
         server.model.reply(Reply::text("Yes."));
         server.say_to("bound", "coder", &text).await;
     }
     server.model.reply(Reply::text("Yes."));
     server.say("bound", &"y".repeat(4_000)).await;
     let last = server.steps().pop().unwrap();
-    assert!(!last.body.to_string().contains("xxx"), "{:?}", last.roles());
     assert_eq!(last.wire_message(-1)["content"].as_str().map(str::len), Some(4_000), "what is said now is always sent");
-    assert_eq!(
-        last.roles(),
-        ["system", "assistant", "user", "assistant", "user", "assistant", "user"],
-        "what fits is sent"
-    );
+    let first = last.wire_message(1)["content"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("first xx") && first.ends_with("xx words"), "{first}");
+    assert!(first.contains("characters left out"), "{first}");
+    let roles = last.roles();
+    assert_eq!(roles, [vec!["system"], ["user", "assistant"].repeat(3), vec!["user"]].concat());
+    let chars: usize = (1..7).map(|place| last.wire_message(place)["content"].as_str().unwrap().chars().count()).sum();
+    assert!((350..=400).contains(&chars), "{chars}");
 }
 
 #[tokio::test]
