@@ -14,7 +14,8 @@ use http_body_util::Full;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::http::{Transport, accepted, invalid, parse};
+use crate::http::{Transport, accepted, invalid, parse, with_query};
+use crate::logged::Logged;
 use crate::stream::Closing;
 use crate::{Access, ClientError, ClientLimits, EventStream, RawResponse};
 
@@ -56,13 +57,7 @@ impl Client {
         after: Option<u64>,
         follow: bool,
     ) -> Result<EventStream, ClientError> {
-        let query = if follow { "" } else { "?follow=false" };
-        let path = format!("/sessions/{session}/events{query}");
-        let mut request = self.transport.request(Method::GET, &path, Bytes::new())?;
-        if let Some(after) = after {
-            request.headers_mut().insert(LAST_EVENT_ID, HeaderValue::from(after));
-        }
-        self.stream(request, if follow { Closing::AfterDone } else { Closing::Anywhere }).await
+        self.log(session, after, follow).await
     }
 
     /// Also the report of an unhealthy server, which may come with status 503.
@@ -86,10 +81,7 @@ impl Client {
 
     /// The server's own defaults apply where `limit` or `offset` is not given.
     pub async fn sessions(&self, limit: Option<u64>, offset: Option<u64>) -> Result<SessionList, ClientError> {
-        let limit = limit.map(|limit| format!("limit={limit}"));
-        let offset = offset.map(|offset| format!("offset={offset}"));
-        let query = limit.into_iter().chain(offset).collect::<Vec<_>>().join("&");
-        self.get(&if query.is_empty() { "/sessions".to_owned() } else { format!("/sessions?{query}") }).await
+        self.get(&with_query("/sessions", &[("limit", limit), ("offset", offset)])).await
     }
 
     pub async fn create_session(&self, body: &CreateSession) -> Result<SessionCreated, ClientError> {
@@ -170,7 +162,7 @@ impl Client {
         self.json(self.transport.request(Method::GET, path, Bytes::new())?).await
     }
 
-    async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(crate) async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(self.transport.request(Method::POST, path, Bytes::new())?).await
     }
 
@@ -178,7 +170,27 @@ impl Client {
         parse(&accepted(self.transport.exchange(request).await?)?.body)
     }
 
-    async fn stream(&self, mut request: Request<Full<Bytes>>, closing: Closing) -> Result<EventStream, ClientError> {
+    /// The log of a session, of whichever realm `E` is.
+    pub(crate) async fn log<E: Logged>(
+        &self,
+        session: &SessionId,
+        after: Option<u64>,
+        follow: bool,
+    ) -> Result<EventStream<E>, ClientError> {
+        let query = if follow { "" } else { "?follow=false" };
+        let path = format!("{}{query}", E::log_path(session));
+        let mut request = self.transport.request(Method::GET, &path, Bytes::new())?;
+        if let Some(after) = after {
+            request.headers_mut().insert(LAST_EVENT_ID, HeaderValue::from(after));
+        }
+        self.stream(request, if follow { Closing::AfterDone } else { Closing::Anywhere }).await
+    }
+
+    pub(crate) async fn stream<E: Logged>(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        closing: Closing,
+    ) -> Result<EventStream<E>, ClientError> {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         EventStream::new(self.transport.open(request).await?, closing, &self.transport.limits)
     }

@@ -102,7 +102,15 @@ impl Transport {
 
     /// Sends the request and reads the whole answer, whatever its status.
     pub(crate) async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<RawResponse, ClientError> {
-        self.in_time(async {
+        self.exchange_within(self.limits.answer_timeout_ms, request).await
+    }
+
+    pub(crate) async fn exchange_within(
+        &self,
+        after_ms: u64,
+        request: Request<Full<Bytes>>,
+    ) -> Result<RawResponse, ClientError> {
+        in_time(after_ms, async {
             let response = self.pool.request(request).await.map_err(failed_request)?;
             self.read(response).await
         })
@@ -111,7 +119,7 @@ impl Transport {
 
     /// Sends the request and waits for the head of a successful answer.
     pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
-        self.in_time(async {
+        in_time(self.limits.answer_timeout_ms, async {
             let response = self.pool.request(request).await.map_err(failed_request)?;
             if response.status().is_success() {
                 return Ok(response);
@@ -119,11 +127,6 @@ impl Transport {
             Err(refusal(&self.read(response).await?))
         })
         .await
-    }
-
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let after_ms = self.limits.answer_timeout_ms;
-        timeout(Duration::from_millis(after_ms), work).await.unwrap_or(Err(ClientError::Timeout { after_ms }))
     }
 
     async fn read(&self, response: Response<Incoming>) -> Result<RawResponse, ClientError> {
@@ -139,6 +142,17 @@ impl Transport {
         }
         Ok(RawResponse { status: head.status.as_u16(), headers: head.headers, body: body.freeze() })
     }
+}
+
+async fn in_time<T>(after_ms: u64, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    timeout(Duration::from_millis(after_ms), work).await.unwrap_or(Err(ClientError::Timeout { after_ms }))
+}
+
+/// The path with those parameters that have a value. Names and values need no escaping.
+pub(crate) fn with_query<T: fmt::Display>(path: &str, parameters: &[(&str, Option<T>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
+    let query = given.collect::<Vec<_>>().join("&");
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 /// The answer if it is a success, else the refusal it says.

@@ -8,6 +8,8 @@ pub struct ClientLimits {
     pub connect_timeout_ms: u64,
     /// For a plain call: until the whole answer is there. For a stream: until it starts.
     pub answer_timeout_ms: u64,
+    /// For a message to one agent whose answer is awaited: a direct call has 30 s, and may wait 30 s for its turn.
+    pub direct_timeout_ms: u64,
     /// The longest silence on an open stream. The server sends a heartbeat every 15 s.
     pub idle_timeout_ms: u64,
     /// The largest plain answer, in bytes.
@@ -24,6 +26,7 @@ impl Default for ClientLimits {
         Self {
             connect_timeout_ms: 5_000,
             answer_timeout_ms: 30_000,
+            direct_timeout_ms: 90_000,
             idle_timeout_ms: 45_000,
             answer_bytes: 64 << 20,
             event_bytes: 16 << 20,
@@ -53,7 +56,7 @@ impl Default for Backoff {
 impl Backoff {
     /// The wait after `barren` streams in a row that brought nothing new. Half of it is random, so that the readers of
     /// a restarted server do not all come back in the same instant.
-    pub(crate) fn delay(self, barren: u32) -> Duration {
+    pub fn delay(self, barren: u32) -> Duration {
         let doubled = self.first_delay_ms.saturating_mul(1 << barren.min(20));
         let full_ms = doubled.min(self.max_delay_ms);
         // Without entropy every reader waits the full time, which is only less polite.

@@ -1,7 +1,8 @@
-//! A user's projects and their agents.
+//! A user's projects, their agents and what those remember.
 
 use codelab_protocol::{
-    AgentId, ChangeAgent, CreateAgent, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent,
+    AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject, Project, ProjectAgent,
+    ProjectAgentList, ProjectId, ProjectList, SavedAgent, SearchContext,
 };
 use http::Method;
 
@@ -15,6 +16,14 @@ impl Client {
     pub async fn projects(&self) -> Result<Vec<Project>, ClientError> {
         let list: ProjectList = self.get(&format!("/my/projects?limit={PAGE}")).await?;
         Ok(list.projects)
+    }
+
+    pub async fn project(&self, project: ProjectId) -> Result<Project, ClientError> {
+        self.get(&format!("/my/projects/{project}")).await
+    }
+
+    pub async fn create_project(&self, body: &CreateProject) -> Result<Project, ClientError> {
+        self.json(self.transport.json_request(Method::POST, "/my/projects", body)?).await
     }
 
     pub async fn project_agents(&self, project: ProjectId) -> Result<Vec<ProjectAgent>, ClientError> {
@@ -39,5 +48,26 @@ impl Client {
     ) -> Result<SavedAgent, ClientError> {
         let path = format!("/my/projects/{project}/agents/{agent}");
         self.json(self.transport.json_request(Method::PATCH, &path, body)?).await
+    }
+
+    /// What an agent remembers about something, best first.
+    pub async fn search_context(
+        &self,
+        project: ProjectId,
+        agent: &AgentId,
+        body: &SearchContext,
+    ) -> Result<ContextResults, ClientError> {
+        let path = format!("/my/projects/{project}/agents/{agent}/context/search");
+        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+    }
+
+    pub async fn add_context(
+        &self,
+        project: ProjectId,
+        agent: &AgentId,
+        body: &AddContext,
+    ) -> Result<ContextAdded, ClientError> {
+        let path = format!("/my/projects/{project}/agents/{agent}/context");
+        self.json(self.transport.json_request(Method::POST, &path, body)?).await
     }
 }

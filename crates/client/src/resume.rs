@@ -5,10 +5,11 @@ mod deltas;
 use std::fmt;
 use std::time::Duration;
 
-use codelab_protocol::{SessionId, TurnStatus};
+use codelab_protocol::{Chunk, SessionId, TurnStatus};
 use tokio::time::{Instant, sleep_until};
 
 use self::deltas::ShownDeltas;
+use crate::logged::Logged;
 use crate::{Backoff, Client, ClientError, EventData, EventStream, StreamEvent};
 
 /// When a [`ResumingEvents`] is over by itself.
@@ -22,12 +23,12 @@ pub enum Until {
 
 /// Yields each stored event once, in order, however often the stream is lost; a delta is shown once too, cut to what is
 /// new in it. Events of other kinds, a `gap` among them, are passed on as they are.
-pub struct ResumingEvents {
+pub struct ResumingEvents<E = Chunk> {
     client: Client,
     session: SessionId,
     until: Until,
     backoff: Backoff,
-    link: Link,
+    link: Link<E>,
     /// The number of the last stored event that was yielded or skipped over at the start.
     last_id: Option<u64>,
     deltas: ShownDeltas,
@@ -39,14 +40,15 @@ pub struct ResumingEvents {
     failures: u32,
 }
 
-enum Link {
+enum Link<E> {
     Closed { reopen_at: Option<Instant> },
-    Open { stream: Box<EventStream>, fruitful: bool },
+    Open { stream: Box<EventStream<E>>, fruitful: bool },
     Over,
 }
 
-impl ResumingEvents {
-    /// Nothing is sent before the first `next`. `after` as in [`Client::events`].
+impl<E: Logged> ResumingEvents<E> {
+    /// Nothing is sent before the first `next`. `after` as in [`Client::events`] and
+    /// [`Client::chat_events`].
     pub fn new(client: Client, session: SessionId, after: Option<u64>, until: Until) -> Self {
         Self {
             client,
@@ -73,7 +75,7 @@ impl ResumingEvents {
 
     /// The next event. An error is the end: the server refuses for good, or stayed away too long. Dropping the future
     /// loses nothing, so it may stand in a `select!`.
-    pub async fn next(&mut self) -> Option<Result<StreamEvent, ClientError>> {
+    pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             let failure = match &mut self.link {
                 Link::Over => return None,
@@ -81,7 +83,7 @@ impl ResumingEvents {
                     if let Some(at) = *reopen_at {
                         sleep_until(at).await;
                     }
-                    match self.client.events(&self.session, self.last_id, true).await {
+                    match self.client.log(&self.session, self.last_id, true).await {
                         Ok(stream) => {
                             self.link = Link::Open { stream: Box::new(stream), fruitful: false };
                             continue;
@@ -105,7 +107,7 @@ impl ResumingEvents {
     }
 
     /// What the caller has not seen of `event`, if anything.
-    fn admit(&mut self, mut event: StreamEvent) -> Option<StreamEvent> {
+    fn admit(&mut self, mut event: StreamEvent<E>) -> Option<StreamEvent<E>> {
         if let EventData::Done(done) = &event.data {
             // `done` is not of the log, whatever id it carries.
             if self.last_done.replace(done.status) == Some(done.status) {
@@ -122,7 +124,7 @@ impl ResumingEvents {
             self.last_done = None;
         }
         if let EventData::Chunk(chunk) = &mut event.data
-            && !self.deltas.admit(&mut chunk.body)
+            && !self.deltas.admit(chunk)
         {
             return None;
         }
@@ -156,7 +158,7 @@ impl ResumingEvents {
     }
 }
 
-impl fmt::Debug for ResumingEvents {
+impl<E> fmt::Debug for ResumingEvents<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResumingEvents")
             .field("session", &self.session)

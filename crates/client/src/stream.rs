@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use codelab_protocol::{Chunk, Done};
@@ -14,22 +15,24 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::chain;
 use crate::http::invalid;
+use crate::logged::Logged;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
-/// One event as the server sent it.
+/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a user's projects.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StreamEvent {
-    /// The event's number in the session's log; an ephemeral event (a delta) has none.
+pub struct StreamEvent<E = Chunk> {
+    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one of the stream of all
+    /// sessions.
     pub id: Option<u64>,
-    /// `message`, `error` or `done`; others are passed on.
+    /// `message` or `error` for a chunk, the type of a chat event, or `done`; others are passed on.
     pub event: String,
-    pub data: EventData,
+    pub data: EventData<E>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum EventData {
-    Chunk(Chunk),
+pub enum EventData<E = Chunk> {
+    Chunk(E),
     Done(Done),
     /// JSON of a kind this client does not know, such as a `gap`.
     Other(Value),
@@ -49,7 +52,7 @@ pub(crate) enum Closing {
 const DRAIN_TIMEOUT_MS: u64 = 200;
 const EVENT_STREAM: &str = "text/event-stream";
 
-pub struct EventStream {
+pub struct EventStream<E = Chunk> {
     body: Incoming,
     decoder: SseDecoder,
     /// Decoded and not yet taken; bounded by what one read of the connection holds.
@@ -60,6 +63,7 @@ pub struct EventStream {
     last_heard: Instant,
     /// Set by the first byte of the body, a heartbeat included.
     heard: bool,
+    kind: PhantomData<fn() -> E>,
 }
 
 enum Phase {
@@ -73,7 +77,7 @@ enum Phase {
     Over,
 }
 
-impl EventStream {
+impl<E: Logged> EventStream<E> {
     pub(crate) fn new(
         response: Response<Incoming>,
         closing: Closing,
@@ -92,12 +96,13 @@ impl EventStream {
             idle_timeout_ms: limits.idle_timeout_ms,
             last_heard: Instant::now(),
             heard: false,
+            kind: PhantomData,
         })
     }
 
     /// The next event; `None` after the proper end. After an error there is nothing more. Dropping the future loses
     /// nothing, so it may stand in a `select!`.
-    pub async fn next(&mut self) -> Option<Result<StreamEvent, ClientError>> {
+    pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(self.take(event));
@@ -120,7 +125,7 @@ impl EventStream {
     }
 
     /// Every event up to the end.
-    pub async fn collect(mut self) -> Result<Vec<StreamEvent>, ClientError> {
+    pub async fn collect(mut self) -> Result<Vec<StreamEvent<E>>, ClientError> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event?);
@@ -153,7 +158,7 @@ impl EventStream {
         self.phase = Phase::Closed(end);
     }
 
-    fn take(&mut self, event: SseEvent) -> Result<StreamEvent, ClientError> {
+    fn take(&mut self, event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
         let event = match parse(event) {
             Ok(event) => event,
             Err(error) => {
@@ -173,13 +178,13 @@ impl EventStream {
     }
 }
 
-impl fmt::Debug for EventStream {
+impl<E> fmt::Debug for EventStream<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventStream").field("closing", &self.closing).finish_non_exhaustive()
     }
 }
 
-fn parse(event: SseEvent) -> Result<StreamEvent, ClientError> {
+fn parse<E: Logged>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
     let SseEvent { id, event, data } = event;
     let id = match id {
         Some(text) => {

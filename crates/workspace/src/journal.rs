@@ -129,6 +129,11 @@ impl Journal {
         state.write(key, Step::Claimed(claim))
     }
 
+    /// Whether this call was ever claimed here, as far back as the journal remembers.
+    pub fn knows(&self, key: &CallKey) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.contains_key(key)
+    }
+
     /// Immediately before the first side effect.
     pub fn start(&self, key: &CallKey) -> Result<(), JournalError> {
         self.step(key, Step::Started, |phase| matches!(phase, Phase::Claimed))

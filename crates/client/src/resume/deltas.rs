@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use codelab_protocol::{AssistantDelta, ChunkBody, MessageId};
+use codelab_protocol::MessageId;
+
+use crate::logged::{Logged, Piece};
 
 /// How many answers are remembered. Deltas of older ones no longer come.
 const REMEMBERED_MESSAGES: usize = 32;
@@ -25,22 +27,21 @@ enum Shown {
 }
 
 impl ShownDeltas {
-    /// Cuts a delta to what was not shown yet; false when nothing is left. Other chunks always pass.
-    pub(crate) fn admit(&mut self, chunk: &mut ChunkBody) -> bool {
-        match chunk {
-            ChunkBody::AssistantDelta(delta) => self.cut(delta),
-            ChunkBody::AssistantMessage(message) => {
-                self.finish(&message.message_id);
-                true
-            }
-            _ => true,
+    /// Cuts a delta to what was not shown yet; false when nothing is left. Other events always pass.
+    pub(crate) fn admit<E: Logged>(&mut self, event: &mut E) -> bool {
+        if let Some(piece) = event.piece() {
+            return self.cut(piece);
         }
+        if let Some(message) = event.finished() {
+            self.finish(message);
+        }
+        true
     }
 
-    fn cut(&mut self, delta: &mut AssistantDelta) -> bool {
+    fn cut(&mut self, delta: Piece<'_>) -> bool {
         let end_bytes = delta.offset.saturating_add(delta.content.len() as u64);
         let now = Shown::Part { attempt: delta.attempt, end_bytes };
-        let Some(shown) = self.of(&delta.message_id) else {
+        let Some(shown) = self.of(delta.message_id) else {
             self.remember(delta.message_id.clone(), now);
             return true;
         };
@@ -51,11 +52,11 @@ impl ShownDeltas {
                 if end_bytes <= shown_bytes {
                     return false;
                 }
-                let known = usize::try_from(shown_bytes.saturating_sub(delta.offset)).unwrap_or(usize::MAX);
+                let known = usize::try_from(shown_bytes.saturating_sub(*delta.offset)).unwrap_or(usize::MAX);
                 // An end inside a character cannot be of the same text: then the delta is shown whole.
                 if let Some(new) = delta.content.get(known..) {
-                    delta.content = new.to_owned();
-                    delta.offset += known as u64;
+                    *delta.content = new.to_owned();
+                    *delta.offset += known as u64;
                 }
             }
             Shown::Part { .. } => {}
@@ -85,23 +86,50 @@ impl ShownDeltas {
 
 #[cfg(test)]
 mod tests {
-    use codelab_protocol::AgentName;
+    use codelab_protocol::{
+        AgentName, AssistantDelta, ChatEvent, ChatEventBody, Chunk, ChunkBody, MessageDelta, Origin, SessionId,
+        Timestamp,
+    };
 
     use super::*;
 
-    fn delta(message: &str, attempt: u32, offset: u64, content: &str) -> AssistantDelta {
-        AssistantDelta {
+    fn chunk(message: &str, attempt: u32, offset: u64, content: &str) -> Chunk {
+        let delta = AssistantDelta {
             content: content.to_owned(),
             agent: AgentName::parse("coder").unwrap(),
             message_id: MessageId::parse(message).unwrap(),
             attempt,
             offset,
+        };
+        Chunk { body: ChunkBody::AssistantDelta(delta), timestamp: Timestamp::from_millis(0) }
+    }
+
+    fn chat_event(message: &str, attempt: u32, offset: u64, content: &str) -> ChatEvent {
+        let delta = MessageDelta {
+            content: content.to_owned(),
+            agent: AgentName::parse("coder").unwrap(),
+            message_id: MessageId::parse(message).unwrap(),
+            attempt,
+            offset,
+            origin: Origin::default(),
+        };
+        ChatEvent {
+            body: ChatEventBody::MessageDelta(delta),
+            session_id: SessionId::parse("s").unwrap(),
+            seq: None,
+            timestamp: Timestamp::from_millis(0),
         }
+    }
+
+    fn seen<E: Logged>(shown: &mut ShownDeltas, mut event: E) -> Option<(u64, String)> {
+        let is_new = shown.admit(&mut event);
+        let piece = event.piece().unwrap();
+        is_new.then(|| (*piece.offset, piece.content.clone()))
     }
 
     #[test]
     fn only_new_text_is_shown() {
-        let mut shown = ShownDeltas::default();
+        let (mut chunks, mut events) = (ShownDeltas::default(), ShownDeltas::default());
         type Step = (&'static str, u32, u64, &'static str, Option<(u64, &'static str)>);
         let steps: &[Step] = &[
             ("a", 1, 0, "При", Some((0, "При"))),
@@ -117,21 +145,23 @@ mod tests {
             ("a", 2, 9, "hole", Some((9, "hole"))),
         ];
         for &(message, attempt, offset, content, expected) in steps {
-            let mut delta = delta(message, attempt, offset, content);
-            let seen = shown.cut(&mut delta).then_some((delta.offset, delta.content.as_str()));
-            assert_eq!(seen, expected, "{message} {attempt} {offset} {content:?}");
+            let expected = expected.map(|(offset, text)| (offset, text.to_owned()));
+            let step = format!("{message} {attempt} {offset} {content:?}");
+            assert_eq!(seen(&mut chunks, chunk(message, attempt, offset, content)), expected, "{step}");
+            assert_eq!(seen(&mut events, chat_event(message, attempt, offset, content)), expected, "{step}");
         }
-        shown.finish(&MessageId::parse("a").unwrap());
-        assert!(!shown.cut(&mut delta("a", 3, 0, "after the end")));
-        assert!(shown.cut(&mut delta("b", 1, 1, "y")));
+        chunks.finish(&MessageId::parse("a").unwrap());
+        assert!(seen(&mut chunks, chunk("a", 3, 0, "after the end")).is_none());
+        assert!(seen(&mut chunks, chunk("b", 1, 1, "y")).is_some());
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut shown = ShownDeltas::default();
         for number in 0..10 * REMEMBERED_MESSAGES {
-            assert!(shown.cut(&mut delta(&format!("m{number}"), 1, 0, "text")));
-            assert!(!shown.cut(&mut delta(&format!("m{number}"), 1, 0, "text")));
+            let text = || chunk(&format!("m{number}"), 1, 0, "text");
+            assert!(seen(&mut shown, text()).is_some());
+            assert!(seen(&mut shown, text()).is_none());
         }
         assert_eq!(shown.messages.len(), REMEMBERED_MESSAGES);
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "the functions that tests share are tests too")]
 
 mod calls;
+mod chats;
 mod resume;
 mod scripted;
 mod streams;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use codelab_protocol::Tool;
 use codelab_workspace::{Options, Workspace};
 use serde_json::{Value, json};
 
@@ -27,6 +28,10 @@ async fn no_path_leads_outside() {
     let evil = lab.root.with_file_name("root-evil");
     fs::create_dir(&evil).unwrap();
     fs::write(evil.join("secret.txt"), CANARY).unwrap();
+    // Another folder, whatever a comparison that ignores case would say.
+    let shouted = lab.root.with_file_name("ROOT");
+    fs::create_dir(&shouted).unwrap();
+    fs::write(shouted.join("secret.txt"), CANARY).unwrap();
     lab.link("out", &lab.outside);
     lab.link("src/up", "../../outside");
     lab.link("file", lab.outside.join("secret.txt"));
@@ -43,6 +48,9 @@ async fn no_path_leads_outside() {
         format!("{}/../outside/secret.txt", lab.root.display()),
         format!("{}", evil.display()),
         format!("{}/secret.txt", evil.display()),
+        format!("{}", shouted.display()),
+        format!("{}/secret.txt", shouted.display()),
+        "../ROOT/secret.txt".to_owned(),
         "/".to_owned(),
         "/etc/passwd".to_owned(),
         "..".to_owned(),
@@ -64,6 +72,7 @@ async fn no_path_leads_outside() {
     }
     lab.assert_outside_untouched("paths");
     assert_eq!(fs::read_dir(&evil).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(&shouted).unwrap().count(), 1);
 }
 
 #[tokio::test]
@@ -84,6 +93,10 @@ async fn odd_paths_get_a_clear_answer() {
         let result = lab.call("write_file", json!({"path": path, "content": "x"})).await;
         assert!(error(&result).starts_with(expected), "{path}: {result}");
     }
+    // Refused before it comes to a path at all.
+    let nul = json!({"path": "a\0/../../outside/x", "content": "x"});
+    let refusal = Tool::WriteFile.check(nul.as_object().unwrap()).unwrap_err();
+    assert_eq!(refusal.0, "path contains a NUL character");
     lab.assert_outside_untouched("odd paths");
     assert_eq!(lab.workspace.root(), lab.root);
 }

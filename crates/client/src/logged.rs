@@ -1,0 +1,71 @@
+//! What the events of both realms have in common for a reader: where their log is, and which of them are pieces of an
+//! answer that is still being written.
+
+use codelab_protocol::{ChatEvent, ChatEventBody, Chunk, ChunkBody, MessageId, SessionId};
+use serde::de::DeserializeOwned;
+
+/// An event of a session's log.
+pub trait Logged: DeserializeOwned + Send + 'static {
+    fn log_path(session: &SessionId) -> String;
+
+    /// The piece of an unfinished answer that this event is.
+    fn piece(&mut self) -> Option<Piece<'_>>;
+
+    /// The answer that this event gives whole.
+    fn finished(&self) -> Option<&MessageId>;
+}
+
+/// A part of an answer, to be cut where it was shown before.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    pub message_id: &'a MessageId,
+    pub attempt: u32,
+    pub offset: &'a mut u64,
+    pub content: &'a mut String,
+}
+
+impl Logged for Chunk {
+    fn log_path(session: &SessionId) -> String {
+        format!("/sessions/{session}/events")
+    }
+
+    fn piece(&mut self) -> Option<Piece<'_>> {
+        let ChunkBody::AssistantDelta(delta) = &mut self.body else { return None };
+        Some(Piece {
+            message_id: &delta.message_id,
+            attempt: delta.attempt,
+            offset: &mut delta.offset,
+            content: &mut delta.content,
+        })
+    }
+
+    fn finished(&self) -> Option<&MessageId> {
+        match &self.body {
+            ChunkBody::AssistantMessage(message) => Some(&message.message_id),
+            _ => None,
+        }
+    }
+}
+
+impl Logged for ChatEvent {
+    fn log_path(session: &SessionId) -> String {
+        format!("/my/chat/{session}/events")
+    }
+
+    fn piece(&mut self) -> Option<Piece<'_>> {
+        let ChatEventBody::MessageDelta(delta) = &mut self.body else { return None };
+        Some(Piece {
+            message_id: &delta.message_id,
+            attempt: delta.attempt,
+            offset: &mut delta.offset,
+            content: &mut delta.content,
+        })
+    }
+
+    fn finished(&self) -> Option<&MessageId> {
+        match &self.body {
+            ChatEventBody::MessageCreated(created) => Some(&created.message.message_id),
+            _ => None,
+        }
+    }
+}

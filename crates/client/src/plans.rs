@@ -1,0 +1,84 @@
+//! What a person decides in a user's sessions: plans, approvals, questions; and the audit of it.
+
+use codelab_protocol::{
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, HitlDecision, MessageList, Plan, PlanDecision, PlanId,
+    PlanList, SessionId, TaskId,
+};
+use http::Method;
+
+use crate::{Client, ClientError};
+
+/// What the server gives at once.
+const PAGE: u64 = 1000;
+
+impl Client {
+    /// Oldest first.
+    pub async fn plans(&self, session: &SessionId) -> Result<PlanList, ClientError> {
+        self.get(&format!("/my/chat/{session}/plans?limit={PAGE}")).await
+    }
+
+    pub async fn plan(&self, session: &SessionId, plan: &PlanId) -> Result<Plan, ClientError> {
+        self.get(&format!("/my/chat/{session}/plans/{plan}")).await
+    }
+
+    pub async fn decide_plan(
+        &self,
+        session: &SessionId,
+        plan: &PlanId,
+        decision: &PlanDecision,
+    ) -> Result<Plan, ClientError> {
+        let path = format!("/my/chat/{session}/plans/{plan}/decision");
+        self.json(self.transport.json_request(Method::POST, &path, decision)?).await
+    }
+
+    /// Runs failed and skipped tasks again; finished ones are not repeated.
+    pub async fn retry_plan(&self, session: &SessionId, plan: &PlanId) -> Result<Plan, ClientError> {
+        self.act(&format!("/my/chat/{session}/plans/{plan}/retry")).await
+    }
+
+    /// The thread of one task, oldest first.
+    pub async fn task_messages(
+        &self,
+        session: &SessionId,
+        plan: &PlanId,
+        task: &TaskId,
+    ) -> Result<MessageList, ClientError> {
+        self.get(&format!("/my/chat/{session}/plans/{plan}/tasks/{task}/messages?limit={PAGE}")).await
+    }
+
+    /// What waits for a decision in one session, in the order it was asked.
+    pub async fn chat_approvals(&self, session: &SessionId) -> Result<ApprovalList, ClientError> {
+        self.get(&format!("/my/chat/{session}/approvals?limit={PAGE}")).await
+    }
+
+    /// What waits for a decision in all of the user's sessions.
+    pub async fn my_approvals(&self) -> Result<ApprovalList, ClientError> {
+        self.get(&format!("/my/approvals?limit={PAGE}")).await
+    }
+
+    /// Decides about a tool call, a plan or a budget.
+    pub async fn decide(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        decision: &HitlDecision,
+    ) -> Result<ChatAck, ClientError> {
+        let path = format!("/my/chat/{session}/approvals/{call}/decision");
+        self.json(self.transport.json_request(Method::POST, &path, decision)?).await
+    }
+
+    pub async fn answer_question(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        answer: &str,
+    ) -> Result<ChatAck, ClientError> {
+        let path = format!("/my/chat/{session}/questions/{call}/answer");
+        let body = AnswerQuestion { answer: Some(answer.to_owned()) };
+        self.json(self.transport.json_request(Method::POST, &path, &body)?).await
+    }
+
+    pub async fn chat_audit(&self, session: &SessionId) -> Result<AuditList, ClientError> {
+        self.get(&format!("/my/chat/{session}/audit")).await
+    }
+}

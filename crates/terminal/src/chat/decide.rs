@@ -1,0 +1,210 @@
+//! The person's decisions on their way to whoever asked.
+
+use codelab_protocol::{CallId, HitlDecision, PlanDecision, Tool, ToolArguments};
+use serde_json::{Map, Value};
+
+use super::block::Block;
+use super::diff::Before;
+use super::files;
+use super::prompt::Choice;
+use super::render;
+use super::requests::{self, Decision};
+use super::state::{Ask, approval_kind};
+use super::talk::Talk;
+
+/// A text to change, and what makes arguments of it again.
+struct Editable {
+    text: String,
+    /// Gives the text its kind.
+    name: String,
+    becomes: Becomes,
+}
+
+enum Becomes {
+    /// The text is the arguments, as JSON.
+    Arguments,
+    /// The text is the whole content of the file.
+    Content(Map<String, Value>),
+    /// The text is the list of tasks, as JSON.
+    Tasks,
+}
+
+impl Talk {
+    pub(super) async fn decide(&mut self, call: &CallId, choice: Choice) {
+        let Some(ask) = self.state.asks.iter().find(|ask| ask.call_id() == call).cloned() else { return };
+        match choice {
+            Choice::ViewAll => self.view(&ask).await,
+            Choice::Edit => self.edit(ask).await,
+            Choice::Approve | Choice::Always | Choice::Reject(_) => self.word(ask, choice),
+        }
+    }
+
+    pub(super) fn answer(&mut self, call: &CallId, text: String) {
+        if let Some(ask) = self.state.asks.iter().find(|ask| ask.call_id() == call).cloned() {
+            self.submit(ask, Decision::Answer(call.clone(), text));
+        }
+    }
+
+    /// What still waits, shown anew: its first showing may be far up or never was here.
+    pub(super) async fn open_asks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for ask in &self.state.asks {
+            match ask {
+                Ask::Approval(request) => {
+                    let before = self.before_of(ask).await;
+                    blocks.push(Block::Approval(self.state.shown(request, &before)));
+                }
+                Ask::Plan(request) => blocks.extend(
+                    self.state
+                        .plan
+                        .clone()
+                        .map(|plan| Block::PlanProposed { plan, reason: request.approval.reason.clone() }),
+                ),
+                Ask::Question(_) | Ask::Local(_) => {}
+            }
+        }
+        blocks
+    }
+
+    fn word(&mut self, ask: Ask, choice: Choice) {
+        let remember = (choice == Choice::Always).then_some(true);
+        let (word, feedback) = match choice {
+            Choice::Reject(reason) => ("reject", reason),
+            _ => ("approve", None),
+        };
+        let decision = match &ask {
+            Ask::Approval(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let decision = Some(word.to_owned());
+                let body = HitlDecision { decision, feedback, remember, digest, modified_args: None };
+                Decision::Approval(ask.call_id().clone(), body)
+            }
+            Ask::Plan(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = PlanDecision { decision: Some(word.to_owned()), feedback, digest, tasks: None };
+                Decision::Plan(request.plan_id.clone(), body)
+            }
+            Ask::Local(local) => {
+                self.state.answered(&local.call_id);
+                if let Some(reply) = self.replies.remove(&local.call_id) {
+                    // Nobody waits any more when the call was closed meanwhile.
+                    let _ = reply.send(word == "approve");
+                }
+                return;
+            }
+            Ask::Question(_) => return,
+        };
+        self.submit(ask, decision);
+    }
+
+    /// What was decided is no longer asked; it is again if the server does not take it.
+    fn submit(&mut self, ask: Ask, decision: Decision) {
+        let Some(session) = self.session.clone() else { return };
+        self.state.answered(ask.call_id());
+        self.requests.spawn(requests::decide(self.client.clone(), session, decision, ask));
+    }
+
+    async fn view(&mut self, ask: &Ask) {
+        let width = self.surface.width();
+        let lines = match ask {
+            Ask::Approval(request) => {
+                let before = self.before_of(ask).await;
+                Some(render::everything(&self.state.shown(request, &before).kind, width))
+            }
+            Ask::Plan(_) => self.state.plan.clone().map(|plan| render::block(&Block::Plan(plan), width)),
+            Ask::Local(local) => {
+                let kind = approval_kind(local.tool.as_str(), &local.arguments, &local.parts, &Before::Missing);
+                Some(render::everything(&kind, width))
+            }
+            Ask::Question(_) => None,
+        };
+        self.print_lines(lines.unwrap_or_default());
+    }
+
+    async fn before_of(&self, ask: &Ask) -> Before {
+        match ask {
+            Ask::Approval(request) if request.approval.tool_name == Tool::WriteFile.as_str() => {
+                let path = request.approval.arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+                files::before(&self.preview, path).await
+            }
+            _ => Before::Missing,
+        }
+    }
+
+    async fn edit(&mut self, ask: Ask) {
+        let Some(Editable { text, name, becomes }) = self.editable(&ask).await else { return };
+        let start = self.drafts.remove(ask.call_id()).unwrap_or_else(|| text.clone());
+        let edited = match self.surface.edit(&start, &name).await {
+            Ok(edited) => edited,
+            Err(error) => return self.notice(error.to_string()),
+        };
+        if edited == text {
+            return self.notice("nothing was changed; y approves it as it is");
+        }
+        let changed = match becomes {
+            Becomes::Content(mut arguments) => {
+                arguments.remove("edits");
+                arguments.insert("content".to_owned(), Value::String(edited.clone()));
+                Ok(Value::Object(arguments))
+            }
+            Becomes::Arguments | Becomes::Tasks => serde_json::from_str(&edited),
+        };
+        let changed: Value = match changed {
+            Ok(changed) => changed,
+            Err(error) => {
+                self.drafts.insert(ask.call_id().clone(), edited);
+                return self.notice(format!("this is not JSON: {error}; e goes on with your text"));
+            }
+        };
+        self.drafts.insert(ask.call_id().clone(), edited);
+        let decision = Some("edit".to_owned());
+        let decision = match &ask {
+            Ask::Plan(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = PlanDecision { decision, tasks: Some(changed), feedback: None, digest };
+                Decision::Plan(request.plan_id.clone(), body)
+            }
+            Ask::Approval(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = HitlDecision { decision, modified_args: Some(changed), digest, ..HitlDecision::default() };
+                Decision::Approval(ask.call_id().clone(), body)
+            }
+            Ask::Question(_) | Ask::Local(_) => return,
+        };
+        self.submit(ask, decision);
+    }
+
+    async fn editable(&self, ask: &Ask) -> Option<Editable> {
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+        match ask {
+            Ask::Approval(request) => {
+                let approval = &request.approval;
+                if let Some((path, content)) = self.written(ask).await {
+                    let becomes = Becomes::Content(approval.arguments.clone());
+                    return Some(Editable { text: content, name: path, becomes });
+                }
+                let text = pretty(&Value::Object(approval.arguments.clone()));
+                Some(Editable { text, name: "arguments.json".to_owned(), becomes: Becomes::Arguments })
+            }
+            Ask::Plan(request) => {
+                let tasks = request.approval.arguments.get("tasks")?;
+                Some(Editable { text: pretty(tasks), name: "tasks.json".to_owned(), becomes: Becomes::Tasks })
+            }
+            Ask::Question(_) | Ask::Local(_) => None,
+        }
+    }
+
+    /// The path and the whole new content, where the call is a write whose outcome is known.
+    async fn written(&self, ask: &Ask) -> Option<(String, String)> {
+        let Ask::Approval(request) = ask else { return None };
+        let approval = &request.approval;
+        let tool = Tool::parse(&approval.tool_name)?;
+        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else { return None };
+        let content = match (&write.content, self.before_of(ask).await) {
+            (Some(content), _) => content.clone(),
+            (None, Before::Text(old)) => super::diff::apply(&old, write.edits.as_deref()?)?,
+            (None, _) => return None,
+        };
+        Some((write.path, content))
+    }
+}

@@ -1,0 +1,180 @@
+//! What keys do while somebody writes or decides.
+
+use codelab_protocol::{ChatQuestion, Origin, Tool, arguments_digest};
+use serde_json::json;
+
+use super::*;
+use crate::chat::state::{LocalAsk, Turn};
+
+fn call(id: &str) -> CallId {
+    CallId::parse(id).unwrap()
+}
+
+fn approval(kind: &str) -> Ask {
+    let arguments = json!({ "command": "ls" });
+    let digest = arguments_digest("execute_command", arguments.as_object().unwrap());
+    let whole = json!({ "call_id": "c", "kind": kind, "tool_name": "execute_command", "arguments": arguments,
+        "digest": digest, "reason": "r", "created_at": "2026-01-13T20:00:00Z", "expires_at": null, "timeout_seconds": 0 });
+    Ask::Approval(Box::new(serde_json::from_value(whole).unwrap()))
+}
+
+fn forged() -> Ask {
+    let Ask::Approval(mut request) = approval("tool") else { unreachable!() };
+    request.approval.arguments.insert("command".to_owned(), json!("rm -rf ."));
+    Ask::Approval(request)
+}
+
+fn local() -> Ask {
+    let (arguments, reason) = (serde_json::Map::new(), "no sandbox".to_owned());
+    Ask::Local(LocalAsk { call_id: call("c"), tool: Tool::ExecuteCommand, arguments, reason, parts: Vec::new() })
+}
+
+fn question() -> Ask {
+    let agent = codelab_protocol::AgentName::parse("agent_coder").unwrap();
+    let options = vec!["SQLite".to_owned(), "PostgreSQL".to_owned()];
+    Ask::Question(ChatQuestion {
+        call_id: call("q"),
+        question: "Which?".to_owned(),
+        options,
+        agent,
+        origin: Origin::default(),
+    })
+}
+
+fn state(asks: Vec<Ask>) -> State {
+    let mut state = State::default();
+    (state.asks, state.turn) = (asks, Turn::Working { agent: None });
+    state
+}
+
+fn typed(prompt: &mut Prompt, text: &str, state: &State) -> Action {
+    text.chars().map(|c| prompt.press(Key::Char(c), state)).last().unwrap_or(Action::Nothing)
+}
+
+fn decided(choice: Choice) -> Action {
+    Action::Decide { call: call("c"), choice }
+}
+
+#[test]
+fn one_letter_decides_and_only_where_it_may() {
+    for (ask, letter, expected) in [
+        (approval("tool"), 'y', decided(Choice::Approve)),
+        (approval("tool"), 'A', decided(Choice::Always)),
+        (approval("tool"), 'e', decided(Choice::Edit)),
+        (approval("tool"), 'v', decided(Choice::ViewAll)),
+        (approval("tool"), 'x', Action::Nothing),
+        (approval("budget"), 'a', Action::Nothing),
+        (approval("budget"), 'y', decided(Choice::Approve)),
+        (local(), 'y', decided(Choice::Approve)),
+        (local(), 'n', decided(Choice::Reject(None))),
+        (local(), 'e', Action::Nothing),
+        (forged(), 'y', Action::Nothing),
+        (forged(), 'a', Action::Nothing),
+        (forged(), 'e', Action::Nothing),
+    ] {
+        let state = state(vec![ask.clone()]);
+        assert_eq!(Prompt::default().press(Key::Char(letter), &state), expected, "{letter} {ask:?}");
+    }
+}
+
+#[test]
+fn a_rejection_asks_for_its_reason() {
+    let state = state(vec![approval("tool")]);
+    let mut prompt = Prompt::default();
+    for (text, reason) in [("", None), ("  use tabs ", Some("use tabs".to_owned()))] {
+        assert_eq!(prompt.press(Key::Char('n'), &state), Action::Nothing);
+        assert!(matches!(prompt.focus(&state), Focus::Reason(_)));
+        typed(&mut prompt, text, &state);
+        assert_eq!(prompt.press(Key::Enter, &state), decided(Choice::Reject(reason)));
+    }
+    prompt.press(Key::Char('n'), &state);
+    typed(&mut prompt, "because", &state);
+    prompt.press(Key::Escape, &state);
+    assert!(matches!(prompt.focus(&state), Focus::Decide(_)) && prompt.editor.is_empty(), "Escape goes back");
+    prompt.press(Key::Char('n'), &state);
+    typed(&mut prompt, "half a reas", &state);
+    prompt.settle(&State::default());
+    assert!(prompt.editor.is_empty(), "a reason for nothing is no message");
+}
+
+#[test]
+fn who_is_writing_does_not_decide_by_accident() {
+    let idle = state(Vec::new());
+    let waiting = state(vec![approval("tool")]);
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "please tr", &idle);
+    assert_eq!(typed(&mut prompt, "y", &waiting), Action::Nothing);
+    assert_eq!(prompt.editor.text(), "please try");
+    prompt.press(Key::Tab, &waiting);
+    prompt.press(Key::Escape, &waiting);
+    assert_eq!((prompt.editor.text(), prompt.focus(&waiting)), ("please try", Focus::Message), "Escape goes back");
+    prompt.press(Key::Tab, &waiting);
+    assert_eq!(prompt.press(Key::Char('y'), &waiting), decided(Choice::Approve));
+    prompt.settle(&idle);
+    assert_eq!(prompt.editor.text(), "please try", "the draft is back");
+    let mut prompt = Prompt::default();
+    for key in [Key::Paste("y\ny\n".to_owned()), Key::Enter, Key::NewLine] {
+        assert_eq!(prompt.press(key, &waiting), Action::Nothing, "a paste does not decide");
+    }
+    assert!(prompt.editor.is_empty());
+}
+
+#[test]
+fn a_question_is_answered_by_text_or_number() {
+    let state = state(vec![question()]);
+    for (text, answer) in [("2", "PostgreSQL"), ("3", "3"), ("neither", "neither")] {
+        let mut prompt = Prompt::default();
+        typed(&mut prompt, text, &state);
+        let expected = Action::Answer { call: call("q"), text: answer.to_owned() };
+        assert_eq!(prompt.press(Key::Enter, &state), expected);
+    }
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "/cancel", &state);
+    assert_eq!(prompt.press(Key::Enter, &state), Action::Command(Command::Cancel));
+}
+
+#[test]
+fn ctrl_c_cancels_first_and_leaves_second() {
+    let (working, idle) = (state(Vec::new()), State::default());
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "draft", &working);
+    assert_eq!(prompt.press(Key::Interrupt, &working), Action::CancelTurn);
+    assert_eq!(prompt.editor.text(), "draft");
+    typed(&mut prompt, "s", &idle);
+    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Nothing, "idle: it clears the line");
+    assert!(prompt.editor.is_empty());
+    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Nothing);
+    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Leave);
+    assert_eq!(Prompt::default().press(Key::End, &idle), Action::Leave);
+}
+
+#[test]
+fn several_lines_are_one_message() {
+    let idle = State::default();
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "one\\", &idle);
+    assert_eq!(prompt.press(Key::Enter, &idle), Action::Nothing);
+    typed(&mut prompt, "two", &idle);
+    prompt.press(Key::NewLine, &idle);
+    prompt.press(Key::Paste("three\r\nfour".to_owned()), &idle);
+    assert_eq!(prompt.press(Key::Enter, &idle), Action::Send("one\ntwo\nthree\nfour".to_owned()));
+    prompt.press(Key::Up, &idle);
+    assert_eq!(prompt.editor.text(), "one\ntwo\nthree\nfour");
+}
+
+#[test]
+fn a_line_decides_where_there_are_no_keys() {
+    let waiting = state(vec![approval("tool")]);
+    for (line, expected) in [
+        ("y", decided(Choice::Approve)),
+        ("yes", decided(Choice::Approve)),
+        ("always", decided(Choice::Always)),
+        ("n", decided(Choice::Reject(None))),
+        ("reject use tabs", decided(Choice::Reject(Some("use tabs".to_owned())))),
+        ("", Action::Nothing),
+        ("/cancel", Action::Command(Command::Cancel)),
+    ] {
+        assert_eq!(Prompt::default().line(line, &waiting), expected, "{line:?}");
+    }
+    assert_eq!(Prompt::default().line("hello", &State::default()), Action::Send("hello".to_owned()));
+}

@@ -1,0 +1,217 @@
+//! What is asked of the server while the screen lives on. Requests that change something are repeated when the
+//! connection is lost: a message carries an id and a decision can win only once, so neither counts twice.
+
+use std::future::Future;
+
+use codelab_client::{Backoff, Client, ClientError};
+use codelab_protocol::{
+    CallId, ClientMessageId, CreateChat, HitlDecision, PlanDecision, PlanId, ProjectId, SendMessage, SessionId,
+    UsageTotal,
+};
+use tokio::time::sleep;
+
+use super::block::Block;
+use super::plan::{PlanView, dollars, short};
+use super::render::grouped;
+use super::state::Ask;
+
+/// With the default waits this is more than a minute: a server that restarts is back by then.
+const ATTEMPTS: u32 = 20;
+const LISTED_SESSIONS: u64 = 15;
+const MESSAGE_ID_BYTES: usize = 12;
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The first message's session.
+    Created(SessionId, String),
+    Sent,
+    /// The text goes back to the person.
+    NotSent {
+        text: String,
+        error: ClientError,
+    },
+    Taken,
+    /// The question is open again.
+    NotTaken {
+        ask: Box<Ask>,
+        error: ClientError,
+    },
+    Shown(Vec<Block>),
+    Target(Option<String>),
+    Open(SessionId),
+    Usage(UsageTotal),
+    Failed(ClientError),
+}
+
+/// A decision in the words of its route.
+#[derive(Debug, Clone)]
+pub enum Decision {
+    Approval(CallId, HitlDecision),
+    Plan(PlanId, PlanDecision),
+    Answer(CallId, String),
+}
+
+pub async fn create(client: Client, project: ProjectId, text: String) -> Outcome {
+    let body = CreateChat { project_id: Some(project), ..CreateChat::default() };
+    match client.create_chat(&body).await {
+        Ok(session) => Outcome::Created(session.session_id, text),
+        Err(error) => Outcome::NotSent { text, error },
+    }
+}
+
+pub async fn send(client: Client, session: SessionId, text: String, target: Option<String>) -> Outcome {
+    let message = SendMessage { content: Some(text.clone()), target_agent: target, client_message_id: message_id() };
+    // The stream is for whoever has no other; its start says that the message is kept.
+    let sent = repeated(|| async { client.stream_chat(&session, &message).await.map(drop) }).await;
+    match sent {
+        Ok(()) => Outcome::Sent,
+        Err(error) => Outcome::NotSent { text, error },
+    }
+}
+
+pub async fn decide(client: Client, session: SessionId, decision: Decision, ask: Ask) -> Outcome {
+    let taken = repeated(|| async {
+        match &decision {
+            Decision::Approval(call, body) => client.decide(&session, call, body).await.map(drop),
+            Decision::Plan(plan, body) => client.decide_plan(&session, plan, body).await.map(drop),
+            Decision::Answer(call, text) => client.answer_question(&session, call, text).await.map(drop),
+        }
+    });
+    match taken.await {
+        Ok(()) => Outcome::Taken,
+        // Decided by this very request before the connection broke, or by somebody else: the events tell which.
+        Err(error) if matches!(error.status(), Some(404 | 409)) => Outcome::Taken,
+        Err(error) => Outcome::NotTaken { ask: Box::new(ask), error },
+    }
+}
+
+pub async fn cancel(client: Client, session: SessionId) -> Outcome {
+    match repeated(|| client.cancel_chat(&session, false)).await {
+        Ok(_) => Outcome::Taken,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn retry(client: Client, session: SessionId, plan: PlanId) -> Outcome {
+    match client.retry_plan(&session, &plan).await {
+        Ok(_) => Outcome::Taken,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn usage(client: Client, session: SessionId) -> Outcome {
+    match client.chat(&session).await {
+        Ok(detail) => Outcome::Usage(detail.usage),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn agents(client: Client, project: ProjectId) -> Outcome {
+    match client.project_agents(project).await {
+        Ok(agents) => {
+            let width = agents.iter().map(|agent| short(&agent.name).len()).max().unwrap_or_default();
+            let row = |agent: &codelab_protocol::ProjectAgent| {
+                format!("{:width$}  {}  ({})", short(&agent.name), agent.description, agent.model)
+            };
+            Outcome::Shown(vec![Block::Listing(agents.iter().map(row).collect())])
+        }
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn switch(client: Client, project: ProjectId, wanted: String) -> Outcome {
+    match client.project_agents(project).await {
+        Ok(agents) => {
+            let found = agents.iter().find(|agent| agent.name.as_str() == wanted || short(&agent.name) == wanted);
+            match found {
+                Some(agent) => Outcome::Target(Some(short(&agent.name).to_owned())),
+                None => {
+                    let names: Vec<&str> = agents.iter().map(|agent| short(&agent.name)).collect();
+                    let notice = format!("there is no agent {wanted}; there are: {}", names.join(", "));
+                    Outcome::Shown(vec![Block::Notice(notice)])
+                }
+            }
+        }
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn sessions(client: Client, project: ProjectId) -> Outcome {
+    match client.chats(Some(project), Some(LISTED_SESSIONS), None).await {
+        Ok(list) => {
+            let row = |session: &codelab_protocol::ChatSession| {
+                let title = session.title.as_deref().unwrap_or("(nothing said yet)");
+                let when = session.last_activity.to_string();
+                format!("{}  {}  {title}", session.session_id, when.get(..16).unwrap_or(&when).replace('T', " "))
+            };
+            let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
+            rows.push("/sessions ID goes on with one".to_owned());
+            Outcome::Shown(vec![Block::Listing(rows)])
+        }
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+pub async fn plan(client: Client, session: SessionId, task: Option<String>) -> Outcome {
+    let plan = match client.plans(&session).await {
+        Ok(list) => list.plans.into_iter().next_back(),
+        Err(error) => return Outcome::Failed(error),
+    };
+    let Some(plan) = plan else { return Outcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]) };
+    let Some(wanted) = task else { return Outcome::Shown(vec![Block::Plan(PlanView::new(plan))]) };
+    let Some(task) = plan.tasks.iter().find(|task| task.id.as_str() == wanted) else {
+        return Outcome::Shown(vec![Block::Notice(format!("the plan has no task {wanted}"))]);
+    };
+    let told = task.result.clone().or_else(|| task.error.as_ref().map(|error| error.message.clone()));
+    let source = told.unwrap_or_else(|| "(no result yet)".to_owned());
+    let piece = super::markdown::Piece { source, continues: false };
+    Outcome::Shown(vec![Block::Answer { agent: Some(task.agent.clone()), piece }])
+}
+
+pub async fn cost(client: Client, session: Option<SessionId>, project: ProjectId) -> Outcome {
+    let mut rows = Vec::new();
+    if let Some(session) = session {
+        match client.chat(&session).await {
+            Ok(detail) => rows.push(format!("this session  {}", total(&detail.usage))),
+            Err(error) => return Outcome::Failed(error),
+        }
+    }
+    match client.usage(Some(project)).await {
+        Ok(report) => {
+            let own = report.projects.iter().find(|usage| usage.project_id == project);
+            rows.extend(own.map(|usage| format!("this project  {}", total(&usage.usage))));
+            rows.extend(
+                report.agents.iter().map(|agent| format!("  {:12}{}", short(&agent.agent), total(&agent.usage))),
+            );
+            Outcome::Shown(vec![Block::Listing(rows)])
+        }
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+fn total(usage: &UsageTotal) -> String {
+    let unknown = if usage.cost_known { "" } else { " and what has no known price" };
+    let calls = if usage.calls == 1 { "call" } else { "calls" };
+    format!("{} {calls} · {} tokens · {}{unknown}", usage.calls, grouped(usage.total_tokens), dollars(usage.cost_usd))
+}
+
+/// Tries again for as long as it may help.
+async fn repeated<T, F: Future<Output = Result<T, ClientError>>>(request: impl Fn() -> F) -> Result<T, ClientError> {
+    let mut attempt = 0;
+    loop {
+        match request().await {
+            Err(error) if error.is_passing() && error.status() != Some(429) && attempt < ATTEMPTS => {
+                attempt += 1;
+                sleep(Backoff::default().delay(attempt)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn message_id() -> Option<ClientMessageId> {
+    let mut random = [0; MESSAGE_ID_BYTES];
+    getrandom::fill(&mut random).ok()?;
+    ClientMessageId::parse(&hex::encode(random)).ok()
+}

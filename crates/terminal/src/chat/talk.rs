@@ -1,0 +1,365 @@
+//! The loop of a chat: events, keys, the hands and requests come in, one after the other; the screen is drawn.
+
+mod log;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
+use codelab_protocol::{CallId, ChatEvent, ProjectId, SessionId, Timestamp, Usage};
+use codelab_workspace::Workspace;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep_until};
+
+use super::block::Block;
+use super::command::{Command, HELP};
+use super::prompt::{Action, Prompt};
+use super::render::{self, Connection, Live};
+use super::requests::{self, Outcome};
+use super::state::State;
+use super::surface::{Heard, Surface};
+use super::text::Line;
+use super::{ChatError, ChatOptions, history, keys};
+
+/// Tokens come faster than anybody reads.
+const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
+const TICK: Duration = Duration::from_millis(120);
+/// How long the last requests may take when the person leaves.
+const PARTING: Duration = Duration::from_secs(3);
+
+pub(super) struct Talk {
+    pub(super) client: Client,
+    pub(super) project: ProjectId,
+    pub(super) preview: Workspace,
+    pub(super) session: Option<SessionId>,
+    events: Option<ResumingEvents<ChatEvent>>,
+    pub(super) state: State,
+    pub(super) prompt: Prompt,
+    pub(super) surface: Surface,
+    pub(super) requests: JoinSet<Outcome>,
+    /// Who waits for an answer of this machine's person.
+    pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
+    /// Texts that a person changed and the server did not take.
+    pub(super) drafts: HashMap<CallId, String>,
+    target: Option<String>,
+    connection: Connection,
+    /// Messages on their way, until they are seen among the events.
+    sending: usize,
+    spent: Option<Usage>,
+    frame: usize,
+    finished: Vec<Line>,
+    drawn_at: Instant,
+    is_dirty: bool,
+    is_over: Leaving,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// No more input comes; what was asked for is still awaited.
+    WhenIdle,
+    Now,
+}
+
+impl Talk {
+    pub(super) async fn run(options: ChatOptions) -> Result<(), ChatError> {
+        let ChatOptions { client, mut hands, mut questions, preview, session, data_dir, welcome } = options;
+        let mut talk = Self {
+            client,
+            project: hands.project(),
+            preview,
+            session: None,
+            events: None,
+            state: State::default(),
+            prompt: Prompt::new(history::load(&data_dir)),
+            surface: Surface::open()?,
+            requests: JoinSet::new(),
+            replies: HashMap::new(),
+            drafts: HashMap::new(),
+            target: None,
+            connection: Connection::default(),
+            sending: 0,
+            spent: None,
+            frame: 0,
+            finished: Vec::new(),
+            drawn_at: Instant::now(),
+            is_dirty: true,
+            is_over: Leaving::No,
+        };
+        talk.finished.extend(welcome.iter().map(|line| Line::styled(line, super::text::DIM)));
+        if let Some(session) = session {
+            hands.serve(&session);
+            talk.resume(session).await?;
+        }
+        let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        let mut tick = interval(TICK);
+        while talk.is_over != Leaving::Now {
+            talk.draw_if_due()?;
+            let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
+            tokio::select! {
+                heard = talk.surface.hear(), if talk.is_listening() => talk.hear(heard).await?,
+                event = next_event(&mut talk.events) => talk.event(event).await,
+                event = hands.next() => talk.hands(event),
+                Some(question) = questions.recv() => talk.question(question),
+                Some(done) = talk.requests.join_next() => {
+                    if let Ok(outcome) = done {
+                        talk.outcome(outcome).await?;
+                    }
+                }
+                () = sleep_until(draw_at), if talk.is_dirty => {}
+                _ = tick.tick() => talk.tick(),
+                _ = terminate.recv() => talk.is_over = Leaving::Now,
+                _ = hangup.recv() => talk.is_over = Leaving::Now,
+            }
+            if let Some(session) = &talk.session {
+                hands.serve(session);
+            }
+            talk.prompt.settle(&talk.state);
+            talk.leave_when_idle();
+        }
+        if let Err(error) = history::save(&data_dir, talk.prompt.editor.history()) {
+            tracing::warn!(%error, "what was written is not remembered");
+        }
+        talk.close().await?;
+        hands.stop().await;
+        Ok(())
+    }
+
+    async fn close(mut self) -> Result<(), ChatError> {
+        // What was just sent or decided still gets there.
+        let sent = async { while self.requests.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(PARTING, sent).await;
+        if let Some(session) = &self.session {
+            let line = format!("  go on with: codelab chat --session {session}");
+            self.finished.extend([Line::new(), Line::styled(&line, super::text::DIM)]);
+        }
+        self.surface.close(&self.finished)?;
+        Ok(())
+    }
+
+    pub(super) fn print(&mut self, block: &Block) {
+        self.finished.extend(render::block(block, self.surface.width()));
+        self.is_dirty = true;
+    }
+
+    pub(super) fn print_lines(&mut self, lines: Vec<Line>) {
+        self.finished.extend(lines);
+        self.is_dirty = true;
+    }
+
+    pub(super) fn notice(&mut self, text: impl Into<String>) {
+        self.print(&Block::Notice(text.into()));
+    }
+
+    fn complain(&mut self, error: &ClientError) {
+        self.print(&Block::Error { message: error.to_string(), code: error.error_code() });
+    }
+
+    fn draw_if_due(&mut self) -> Result<(), ChatError> {
+        if self.is_dirty && self.drawn_at.elapsed() >= MIN_DRAW_PAUSE {
+            self.draw()?;
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self) -> Result<(), ChatError> {
+        let live = Live {
+            state: &self.state,
+            prompt: &self.prompt,
+            target: self.target.as_deref(),
+            connection: self.connection,
+            is_sending: self.sending > 0,
+            spent: self.spent,
+            frame: self.frame,
+            now: now(),
+        };
+        self.surface.show(&self.finished, &live)?;
+        self.finished.clear();
+        self.drawn_at = Instant::now();
+        self.is_dirty = false;
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        // A call that was closed does not wait for its answer any more.
+        let closed: Vec<CallId> =
+            self.replies.iter().filter(|(_, reply)| reply.is_closed()).map(|(call, _)| call.clone()).collect();
+        for call in closed {
+            self.replies.remove(&call);
+            self.state.answered(&call);
+            self.is_dirty = true;
+        }
+        let is_moving = self.state.is_working() || self.sending > 0 || !self.state.asks.is_empty();
+        if is_moving && self.surface.is_terminal() {
+            self.frame = self.frame.wrapping_add(1);
+            self.is_dirty = true;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.state.is_working() && self.sending == 0 && self.requests.is_empty()
+    }
+
+    /// Keys can come at any time. Lines of a script are read one by one, each when what it follows is done.
+    fn is_listening(&self) -> bool {
+        self.surface.is_terminal() || self.is_idle() || (!self.state.asks.is_empty() && self.requests.is_empty())
+    }
+
+    fn leave_when_idle(&mut self) {
+        let is_idle = self.is_idle();
+        if self.is_over == Leaving::WhenIdle && (is_idle || !self.state.asks.is_empty()) {
+            if let Some(ask) = self.state.asks.first() {
+                let notice = format!("{} waits for a decision, and no more input comes", ask.call_id());
+                self.notice(notice);
+            }
+            self.is_over = Leaving::Now;
+        }
+    }
+
+    async fn hear(&mut self, heard: Heard) -> Result<(), ChatError> {
+        let action = match heard {
+            Heard::Input(keys::Input::Key(key)) => self.prompt.press(key, &self.state),
+            Heard::Input(keys::Input::Resized) => Action::Redraw,
+            Heard::Line(line) => self.prompt.line(&line, &self.state),
+            Heard::End => {
+                self.is_over = if self.surface.is_terminal() { Leaving::Now } else { Leaving::WhenIdle };
+                Action::Nothing
+            }
+        };
+        self.is_dirty = true;
+        self.act(action).await?;
+        // A key is answered at once.
+        self.draw()
+    }
+
+    async fn act(&mut self, action: Action) -> Result<(), ChatError> {
+        match action {
+            Action::Nothing | Action::Redraw => {}
+            Action::Send(text) => self.send(text),
+            Action::Answer { call, text } => self.answer(&call, text),
+            Action::Decide { call, choice } => self.decide(&call, choice).await,
+            Action::Command(command) => self.command(command),
+            Action::CancelTurn => self.cancel(),
+            Action::Leave => self.is_over = Leaving::Now,
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, text: String) {
+        self.sending += 1;
+        match &self.session {
+            Some(session) => {
+                let sent = requests::send(self.client.clone(), session.clone(), text, self.target.clone());
+                self.requests.spawn(sent);
+            }
+            None => {
+                self.requests.spawn(requests::create(self.client.clone(), self.project, text));
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        if let Some(session) = &self.session {
+            self.requests.spawn(requests::cancel(self.client.clone(), session.clone()));
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        let (client, project) = (self.client.clone(), self.project);
+        let session = self.session.clone();
+        match (command, session) {
+            (Command::Help, _) => {
+                let rows = HELP.map(|(name, what)| format!("{name:16}  {what}"));
+                self.print(&Block::Listing(rows.to_vec()));
+            }
+            (Command::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
+            (Command::Switch(None), _) => self.aim(None),
+            (Command::Switch(Some(agent)), _) => _ = self.requests.spawn(requests::switch(client, project, agent)),
+            (Command::Sessions(None), _) => _ = self.requests.spawn(requests::sessions(client, project)),
+            (Command::Sessions(Some(id)), _) => match SessionId::parse(&id) {
+                Ok(id) => _ = self.requests.spawn(async { Outcome::Open(id) }),
+                Err(_) => self.notice(format!("{id} is not the id of a session")),
+            },
+            (Command::Plan(task), Some(session)) => _ = self.requests.spawn(requests::plan(client, session, task)),
+            (Command::Retry, Some(session)) => match self.state.plan.as_ref().map(|plan| plan.id().clone()) {
+                Some(plan) => _ = self.requests.spawn(requests::retry(client, session, plan)),
+                None => self.notice("there is no plan to run again"),
+            },
+            (Command::Cost, session) => _ = self.requests.spawn(requests::cost(client, session, project)),
+            (Command::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
+            (Command::Plan(_) | Command::Retry | Command::Cancel, _) => self.notice("nothing is going on"),
+            (Command::New, _) => {
+                self.forget();
+                self.notice("a new session begins with your next message");
+            }
+            (Command::Quit, _) => self.is_over = Leaving::Now,
+            (Command::Unknown(name), _) => self.notice(format!("there is no /{name}; /help lists what there is")),
+        }
+    }
+
+    fn aim(&mut self, target: Option<String>) {
+        self.notice(match &target {
+            Some(agent) => format!("messages go to {agent}; /switch plans them again"),
+            None => "messages are planned and go to whoever fits".to_owned(),
+        });
+        self.target = target;
+    }
+
+    fn forget(&mut self) {
+        self.session = None;
+        self.events = None;
+        self.spent = None;
+        self.state = State::default();
+    }
+
+    async fn outcome(&mut self, outcome: Outcome) -> Result<(), ChatError> {
+        self.is_dirty = true;
+        match outcome {
+            Outcome::Created(session, text) => {
+                self.sending = self.sending.saturating_sub(1);
+                self.follow(session, None);
+                self.send(text);
+            }
+            // It counts as sent once it is seen among the events.
+            Outcome::Sent => {}
+            Outcome::NotSent { text, error } => {
+                self.sending = self.sending.saturating_sub(1);
+                self.complain(&error);
+                if self.prompt.editor.is_empty() {
+                    self.prompt.editor.set(text);
+                }
+            }
+            Outcome::Taken => {}
+            Outcome::NotTaken { ask, error } => {
+                self.complain(&error);
+                self.state.asks.insert(0, *ask);
+            }
+            Outcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
+            Outcome::Target(target) => self.aim(target),
+            Outcome::Open(session) => match self.resume(session).await {
+                Ok(()) => {}
+                Err(ChatError::Client(error)) => self.complain(&error),
+                Err(error) => return Err(error),
+            },
+            Outcome::Usage(total) => self.spent = Some(log::usage(&total)),
+            Outcome::Failed(error) => self.complain(&error),
+        }
+        Ok(())
+    }
+}
+
+async fn next_event(
+    events: &mut Option<ResumingEvents<ChatEvent>>,
+) -> Option<Result<StreamEvent<ChatEvent>, ClientError>> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

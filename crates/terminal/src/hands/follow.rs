@@ -1,0 +1,198 @@
+//! Follows what happens in the user's sessions: offers calls that wait for hands, stops those that were closed. After a
+//! lost connection it looks at the sessions' own logs, so that no call is missed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_client::{Backoff, ClientError, EventData, EventStream};
+use codelab_protocol::{CallId, ChatEvent, ChatEventBody, SessionId, ToolCallChunk};
+use codelab_workspace::CallKey;
+use tokio::time::sleep;
+
+use super::{HandsEvent, Serves, Shared, lock};
+
+/// The server takes a client for gone that it has not heard of for 60 s.
+const ATTACH_EVERY: Duration = Duration::from_secs(20);
+/// Sessions that are looked at after a lost connection, those with the newest activity.
+const MAX_CAUGHT_UP: u64 = 50;
+/// Sessions whose project is remembered.
+const MAX_KNOWN_SESSIONS: usize = 10_000;
+
+/// Which sessions are of this project.
+#[derive(Default)]
+struct Known(HashMap<SessionId, bool>);
+
+pub(super) async fn stay_attached(shared: Arc<Shared>) {
+    loop {
+        sleep(ATTACH_EVERY).await;
+        if let Err(error) = shared.attach().await {
+            tracing::debug!(%error, "the server did not hear that the client is there");
+        }
+    }
+}
+
+/// Until the server refuses for good.
+pub(super) async fn follow(shared: Arc<Shared>) {
+    let backoff = Backoff::default();
+    let mut known = Known::default();
+    let (mut failures, mut is_lost) = (0, false);
+    loop {
+        let lost = match connect(&shared).await {
+            Ok(stream) => {
+                failures = 0;
+                if std::mem::take(&mut is_lost) {
+                    shared.tell(HandsEvent::Reconnected);
+                }
+                listen(&shared, stream, &mut known).await
+            }
+            Err(error) => error,
+        };
+        if !lost.is_passing() {
+            shared.tell(HandsEvent::Ended { reason: lost.to_string() });
+            return;
+        }
+        if !std::mem::replace(&mut is_lost, true) {
+            shared.tell(HandsEvent::Disconnected { reason: lost.to_string() });
+        }
+        sleep(backoff.delay(failures)).await;
+        failures = failures.saturating_add(1);
+    }
+}
+
+/// Subscribed before anything is looked up, so that nothing falls between.
+async fn connect(shared: &Shared) -> Result<EventStream<ChatEvent>, ClientError> {
+    let stream = shared.client.user_events().await?;
+    shared.attach().await?;
+    Ok(stream)
+}
+
+async fn listen(shared: &Arc<Shared>, mut stream: EventStream<ChatEvent>, known: &mut Known) -> ClientError {
+    if let Err(error) = catch_up(shared, known).await {
+        return error;
+    }
+    loop {
+        match stream.next().await {
+            Some(Ok(event)) => {
+                let EventData::Chunk(event) = event.data else { continue };
+                if let Err(error) = take(shared, event, known).await {
+                    return error;
+                }
+            }
+            Some(Err(error)) => return error,
+            None => return ClientError::Cut("the stream of events ended".to_owned()),
+        }
+    }
+}
+
+async fn take(shared: &Arc<Shared>, event: ChatEvent, known: &mut Known) -> Result<(), ClientError> {
+    let session = event.session_id;
+    match event.body {
+        ChatEventBody::ToolCall(call) if !call.call.requires_approval && known.is_ours(shared, &session).await? => {
+            shared.offer(&session, call.call);
+        }
+        ChatEventBody::ToolCallClosed(closed) => {
+            shared.closed(&CallKey { session_id: session, call_id: closed.call_id });
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Offers what was asked for while nobody listened.
+async fn catch_up(shared: &Arc<Shared>, known: &mut Known) -> Result<(), ClientError> {
+    let sessions = shared.client.chats(Some(shared.project), Some(MAX_CAUGHT_UP), None).await?.sessions;
+    for session in sessions {
+        known.note(&session.session_id, true);
+        if shared.may_serve(&session.session_id) {
+            look_at(shared, &session.session_id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Offers the calls of a session that has just been named.
+pub(super) async fn catch_up_with(shared: Arc<Shared>, session: SessionId) {
+    if let Err(error) = look_at(&shared, &session).await {
+        tracing::debug!(%error, "a session could not be looked at; it is when the connection is back");
+    }
+}
+
+async fn look_at(shared: &Arc<Shared>, session: &SessionId) -> Result<(), ClientError> {
+    let detail = match shared.client.chat(session).await {
+        Ok(detail) => detail,
+        Err(error) if error.status() == Some(404) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let open = if detail.busy { open_calls(shared, session).await? } else { BTreeMap::new() };
+    shared.closed_but(session, &open);
+    for call in open.into_values() {
+        shared.offer(session, call);
+    }
+    Ok(())
+}
+
+/// The calls of a session that wait for a client.
+async fn open_calls(shared: &Shared, session: &SessionId) -> Result<BTreeMap<CallId, ToolCallChunk>, ClientError> {
+    let mut events = shared.client.chat_events(session, None, false).await?;
+    let mut open = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        let EventData::Chunk(event) = event?.data else { continue };
+        match event.body {
+            ChatEventBody::ToolCall(call) if !call.call.requires_approval => {
+                open.insert(call.call.tool_call.call_id.clone(), call.call);
+            }
+            ChatEventBody::ToolResult(result) => {
+                open.remove(&result.call_id);
+            }
+            ChatEventBody::ToolCallClosed(closed) => {
+                open.remove(&closed.call_id);
+            }
+            _ => {}
+        }
+    }
+    Ok(open)
+}
+
+impl Shared {
+    fn may_serve(&self, session: &SessionId) -> bool {
+        self.serves == Serves::Project || lock(&self.served).contains(session)
+    }
+
+    fn closed(&self, key: &CallKey) {
+        if let Some(stop) = lock(&self.running).get(key) {
+            stop.cancel();
+        }
+    }
+
+    /// What runs here for the session and is no longer open was closed while nobody listened.
+    fn closed_but(&self, session: &SessionId, open: &BTreeMap<CallId, ToolCallChunk>) {
+        for (key, stop) in lock(&self.running).iter() {
+            if key.session_id == *session && !open.contains_key(&key.call_id) {
+                stop.cancel();
+            }
+        }
+    }
+}
+
+impl Known {
+    async fn is_ours(&mut self, shared: &Shared, session: &SessionId) -> Result<bool, ClientError> {
+        if let Some(&is_ours) = self.0.get(session) {
+            return Ok(is_ours);
+        }
+        let is_ours = match shared.client.chat(session).await {
+            Ok(detail) => detail.session.project_id == shared.project,
+            Err(error) if error.status() == Some(404) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.note(session, is_ours);
+        Ok(is_ours)
+    }
+
+    fn note(&mut self, session: &SessionId, is_ours: bool) {
+        if self.0.len() >= MAX_KNOWN_SESSIONS {
+            self.0.clear();
+        }
+        self.0.insert(session.clone(), is_ours);
+    }
+}
