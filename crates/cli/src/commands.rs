@@ -3,16 +3,23 @@
 pub mod agents;
 pub mod audit;
 pub mod backup;
+pub mod chat;
+pub mod connection;
+pub mod exec;
+pub mod hands;
 pub mod login_link;
+pub mod memory;
 pub mod serve;
 pub mod token;
+pub mod work;
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use codelab_protocol::Timestamp;
+use codelab_protocol::{ProjectId, Timestamp, UserId};
 use codelab_server::{Flags, Identity, JwtAlgorithm, Secrets, Settings, sign_token};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where the server's settings and data are; the same for every command.
 #[derive(Args, Clone)]
@@ -44,6 +51,38 @@ pub fn local_token(settings: &Settings, identity: &Identity, seconds: u64) -> an
     Ok(sign_token(identity, &secrets.jwt_secret, now(), seconds)?)
 }
 
+pub fn project_id(text: &str) -> Result<ProjectId, &'static str> {
+    ProjectId::parse(text).ok_or("must be a project's number")
+}
+
+pub fn user_id(text: &str) -> Result<UserId, &'static str> {
+    UserId::parse(text).ok_or("must be a user's number")
+}
+
+/// What tells this process to stop, from the moment this was made.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    pub fn new() -> anyhow::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A name that nobody else has.
+pub fn random_name(prefix: &str) -> anyhow::Result<String> {
+    Ok(format!("{prefix}-{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?))
+}
+
 pub fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -53,6 +92,12 @@ pub fn now() -> Timestamp {
 #[allow(clippy::print_stderr)]
 pub fn complain(error: &anyhow::Error) {
     eprintln!("codelab: {}", format!("{error:#}").replace('\n', " "));
+}
+
+/// Something on the way, for a person; what was asked for goes to standard output.
+#[allow(clippy::print_stderr)]
+pub fn note(text: &str) {
+    eprintln!("{text}");
 }
 
 #[allow(clippy::print_stdout)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{agents, audit, backup, login_link, serve, token};
+use commands::{agents, audit, backup, chat, exec, login_link, memory, serve, token, work};
 
 /// A self-hosted runtime where a team of AI agents works on your code.
 #[derive(Parser)]
@@ -22,6 +22,12 @@ struct Cli {
 enum Command {
     /// Start the server
     Serve(serve::Serve),
+    /// Talk to your agents in this terminal
+    Chat(chat::Chat),
+    /// Run the tool calls of a project in a folder of this machine
+    Work(work::Work),
+    /// Do one task and end, for scripts
+    Exec(exec::Exec),
     /// Print a token for a user of this server
     Token(token::Token),
     /// Print a link that logs a user in on the web page, once, within ten minutes
@@ -29,6 +35,9 @@ enum Command {
     /// Work with the agents of a project
     #[command(subcommand)]
     Agents(agents::Agents),
+    /// Work with what agents remember
+    #[command(subcommand)]
+    Memory(memory::Memory),
     /// Look into the audit log
     #[command(subcommand)]
     Audit(audit::Audit),
@@ -36,15 +45,23 @@ enum Command {
     Backup(backup::Backup),
     /// Put a backup in the place of the embedded database, while the server is stopped
     Restore(backup::Restore),
+    /// Run one command behind the sandbox; started by this program itself
+    #[command(hide = true)]
+    SandboxExec,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(command) => command.run(),
+        Command::Chat(command) => command.run(),
+        Command::Work(command) => command.run(),
+        Command::Exec(command) => command.run(),
+        Command::SandboxExec => Ok(codelab_workspace::sandbox_exec()),
         Command::Token(command) => command.run(),
         Command::LoginLink(command) => command.run(),
         Command::Agents(command) => command.run(),
+        Command::Memory(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),

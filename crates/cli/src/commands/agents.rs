@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use codelab_client::{Access, Client};
-use codelab_protocol::{ProjectAgent, ProjectId, UserId};
-use codelab_server::{Identity, check_agent, local_url};
+use codelab_client::Client;
+use codelab_protocol::{ProjectAgent, ProjectId};
+use codelab_server::check_agent;
 
-use super::{Place, local_token, say};
+use super::connection::{Target, WhenMissing};
+use super::{project_id, say};
 use crate::import::{self, Definition};
 
 /// Larger files are no agent definitions.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-const TOKEN_SECONDS: u64 = 600;
 
 #[derive(Subcommand)]
 pub enum Agents {
@@ -30,20 +30,11 @@ pub struct Import {
     /// The project's number; by default the user's default project
     #[arg(long, value_name = "P", value_parser = project_id)]
     project: Option<ProjectId>,
-    /// Whose project it is, on a server of this machine
-    #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
-    user: UserId,
-    /// The server's address; by default the local server of the data folder
-    #[arg(long, value_name = "URL", requires = "token")]
-    url: Option<String>,
-    /// A user's token; by default one signed with the local server's secret
-    #[arg(long, value_name = "TOKEN", env = "CODELAB_TOKEN", hide_env_values = true)]
-    token: Option<String>,
     /// Change agents that exist instead of leaving them alone
     #[arg(long)]
     update: bool,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// What became of one definition.
@@ -66,7 +57,7 @@ impl Import {
     /// Every definition is read and checked before anything is sent: one that is wrong keeps all of them out.
     async fn run(self) -> anyhow::Result<ExitCode> {
         let definitions = definitions(&self.files)?;
-        let client = self.client()?;
+        let client = self.target.connect(WhenMissing::Complain).await?.client;
         let project = match self.project {
             Some(project) => project,
             None => default_project(&client).await?,
@@ -108,27 +99,6 @@ impl Import {
             Err(error) => Outcome::Failed(error.to_string()),
         }
     }
-
-    fn client(&self) -> anyhow::Result<Client> {
-        if let (Some(url), Some(token)) = (&self.url, &self.token) {
-            return Ok(Client::new(url, Access::Bearer(token.clone()))?);
-        }
-        let settings = self.place.settings(None)?;
-        let url = self.url.clone().unwrap_or_else(|| local_url(&settings));
-        let token = match &self.token {
-            Some(token) => token.clone(),
-            None => local_token(&settings, &Identity::of(self.user), TOKEN_SECONDS)?,
-        };
-        Ok(Client::new(&url, Access::Bearer(token))?)
-    }
-}
-
-fn project_id(text: &str) -> Result<ProjectId, &'static str> {
-    ProjectId::parse(text).ok_or("must be a project's number")
-}
-
-fn user_id(text: &str) -> Result<UserId, &'static str> {
-    UserId::parse(text).ok_or("must be a user's number")
 }
 
 fn definitions(files: &[PathBuf]) -> anyhow::Result<Vec<Definition>> {

@@ -1,13 +1,16 @@
 //! `codelab serve`: the server, until it is told to stop.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
-use codelab_server::Server;
-use tokio::signal::unix::{SignalKind, signal};
+use codelab_server::{Server, local_url};
+use codelab_terminal::{Hands, HandsEvent, Serves};
 
-use super::{Place, say};
+use super::hands::HandsFlags;
+use super::{Place, StopSignals, connection, say, work};
 use crate::logs;
 
 #[derive(Args)]
@@ -15,24 +18,84 @@ pub struct Serve {
     /// Address to listen on [env: CODELAB_ADDR] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "IP:PORT")]
     addr: Option<String>,
+    /// A folder in which the first user's tool calls run, as with `codelab work`
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    hands: HandsFlags,
     #[command(flatten)]
     place: Place,
 }
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.place.settings(self.addr)?;
+        if self.workspace.is_none() && (self.hands.project.is_some() || self.hands.network) {
+            bail!("--project and --network are for tool calls: name a folder with --workspace");
+        }
+        let settings = self.place.settings(self.addr.clone())?;
         logs::start();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let server = Server::start(settings).await?;
             announce(&server);
             announce_login(&server).await;
-            wait_for_stop().await?;
-            tracing::info!("stopping");
-            server.stop().await;
-            Ok(ExitCode::SUCCESS)
+            let signals = StopSignals::new()?;
+            match self.start_hands().await {
+                Ok(hands) => {
+                    work_until(hands, signals).await;
+                    tracing::info!("stopping");
+                    server.stop().await;
+                    Ok(ExitCode::SUCCESS)
+                }
+                Err(error) => {
+                    server.stop().await;
+                    Err(error)
+                }
+            }
         })
+    }
+
+    async fn start_hands(&self) -> anyhow::Result<Option<Hands>> {
+        let Some(workspace) = &self.workspace else { return Ok(None) };
+        let settings = self.place.settings(self.addr.clone())?;
+        let first = UserId::new(1).context("the first user has a number")?;
+        let connection = connection::local(&settings, first, None, local_url(&settings), None)?;
+        // The server may not have a terminal, and its own lines are not for asking.
+        let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
+        work::announce(&hands, &connection.url);
+        Ok(Some(hands))
+    }
+}
+
+async fn work_until(hands: Option<Hands>, mut signals: StopSignals) {
+    let Some(mut hands) = hands else { return signals.next().await };
+    loop {
+        tokio::select! {
+            event = hands.next() => log(&event),
+            () = signals.next() => break,
+        }
+    }
+    hands.stop().await;
+}
+
+/// What a model wrote does not go into logs, so neither paths nor commands do.
+fn log(event: &HandsEvent) {
+    match event {
+        HandsEvent::Started { call, .. } => {
+            tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call");
+        }
+        HandsEvent::Finished { call, success, .. } => {
+            tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
+        }
+        HandsEvent::Refused { call, .. } | HandsEvent::Closed { call } => {
+            tracing::info!(session = %call.session_id, call = %call.call_id, "tool call not run");
+        }
+        HandsEvent::Unknown { call } => {
+            tracing::warn!(session = %call.session_id, call = %call.call_id, "the outcome of a tool call is unknown");
+        }
+        HandsEvent::Disconnected { reason } => tracing::warn!(reason, "the hands lost the server"),
+        HandsEvent::Reconnected => tracing::info!("the hands are back"),
+        HandsEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
     }
 }
 
@@ -55,14 +118,4 @@ async fn announce_login(server: &Server) {
         Ok(link) => say(&format!("log in: {link}")),
         Err(error) => tracing::warn!(%error, "no login link could be made"),
     }
-}
-
-async fn wait_for_stop() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use codelab_client::Method;
 use codelab_fakemodel::Reply;
 use codelab_protocol::{SessionInfo, TurnStatus};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Value, json};
 
+use crate::chat::Chat;
 use crate::lab::{Lab, now};
 use crate::process::{ran, refused};
 
@@ -200,4 +202,32 @@ async fn the_guide_to_a_planned_request_shows_what_is_seen() {
         list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(events(&seen), events(&guide));
+}
+
+#[tokio::test]
+async fn memories_are_made_anew_from_the_database() {
+    let mut lab = Lab::start().await;
+    lab.model.default_reply(Reply::text("The deploy keys are in vault seven."));
+    let chat = Chat::new(&lab).await;
+    chat.post(&lab, "message/", json!({ "content": "Where are the deploy keys?", "target_agent": "coder" })).await;
+    let folder = text(lab.data_dir()).to_owned();
+    let rebuild = ["memory", "rebuild", "--data-dir", &folder];
+    let complaint = refused(&rebuild, &lab.settings).await;
+    assert!(complaint.contains("in use by another process"), "{complaint}");
+
+    lab.kill().await;
+    let memory = lab.data_dir().join("memory");
+    std::fs::remove_dir_all(&memory).unwrap();
+    let said = ran(&rebuild, &lab.settings).await;
+    assert_eq!(said.trim(), "1 interactions of 4 agents indexed, 0 agents without a memory");
+    assert_eq!(std::fs::read_dir(&memory).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count(), 4);
+
+    lab.boot().await;
+    let agents = chat.get(&lab, &format!("/my/projects/{}/agents/", chat.project)).await;
+    let coder = agents["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "agent_coder").unwrap();
+    let search =
+        format!("/my/projects/{}/agents/{}/context/search/", chat.project, coder["agent_id"].as_str().unwrap());
+    let (status, found) = chat.ask(&lab, Method::POST, &search, Some(json!({ "query": "keys for deploying" }))).await;
+    assert_eq!(status, 200, "{found}");
+    assert!(found["results"][0]["text"].as_str().is_some_and(|hit| hit.contains("vault seven")), "{found}");
 }

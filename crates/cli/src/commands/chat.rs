@@ -1,0 +1,86 @@
+//! `codelab chat`: talk to your agents in a terminal, with their tools in a folder of yours.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use codelab_protocol::SessionId;
+use codelab_terminal::chat::{self, ChatOptions};
+use codelab_terminal::{Hands, Serves};
+use codelab_workspace::{Launcher, Options, Workspace};
+use tokio::sync::mpsc;
+
+use super::connection::{Connection, Target, WhenMissing};
+use super::hands::{HandsFlags, MAX_QUESTIONS, SANDBOX_EXEC};
+use crate::logs;
+
+const LOG_FILE: &str = "chat.log";
+
+#[derive(Args)]
+pub struct Chat {
+    /// The folder your agents work in; nothing outside of it is touched
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// Go on with this session
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    session: Option<SessionId>,
+    #[command(flatten)]
+    hands: HandsFlags,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Chat {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        // The screen is the person's.
+        logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut connection = self.target.connect(WhenMissing::Start).await?;
+            let server = connection.server.take();
+            let result = self.talk(connection, server.is_some()).await;
+            if let Some(server) = server {
+                server.stop().await;
+            }
+            result.map(|()| ExitCode::SUCCESS)
+        })
+    }
+
+    async fn talk(mut self, connection: Connection, is_own_server: bool) -> anyhow::Result<()> {
+        if let (Some(session), None) = (&self.session, self.hands.project) {
+            self.hands.project = Some(connection.client.chat(session).await?.session.project_id);
+        }
+        let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
+        let hands = self.hands.start(&connection, self.workspace, Serves::Named, Some(ask)).await?;
+        let data_dir = connection.data_dir.clone();
+        let options = Options { data_dir: Some(data_dir.clone()), ..Options::new(Launcher::current([SANDBOX_EXEC])?) };
+        let preview = Workspace::open(hands.workspace(), options)?;
+        let welcome = welcome(&connection, &hands, is_own_server).await;
+        let client = connection.client.clone();
+        Ok(chat::run(ChatOptions { client, hands, questions, preview, session: self.session, data_dir, welcome })
+            .await?)
+    }
+}
+
+/// Where everything is, in a few lines.
+async fn welcome(connection: &Connection, hands: &Hands, is_own_server: bool) -> Vec<String> {
+    let server = if is_own_server { "a server inside this program" } else { &connection.url };
+    let wall = match hands.sandbox() {
+        "none" => "no sandbox: every command asks".to_owned(),
+        sandbox => format!("commands run behind {sandbox}"),
+    };
+    let mut lines = vec![
+        format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),
+        format!("{} · {wall}", hands.workspace().display()),
+    ];
+    if let Ok(health) = connection.client.health().await
+        && let Some(detail) = health.checks.get("model").and_then(|check| check.detail.clone())
+    {
+        lines.push(format!("model: {detail}"));
+    }
+    lines
+}
+
+fn session_id(text: &str) -> Result<SessionId, String> {
+    SessionId::parse(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,153 @@
+//! Which server a person's command talks to: the one named, else the local one that runs, else one inside this process.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use clap::Args;
+use codelab_client::{Access, Client, ClientError};
+use codelab_protocol::UserId;
+use codelab_server::{Identity, Server, Settings, kept_url, local_url};
+use serde_json::Value;
+
+use super::{Place, local_token, user_id};
+
+/// For a server of this machine; renewed by starting the command again.
+const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// A server that only this process uses takes any free port.
+const OWN_ADDR: &str = "127.0.0.1:0";
+
+#[derive(Args, Clone)]
+pub struct Target {
+    /// The server's address; by default the local server of the data folder
+    #[arg(long, value_name = "URL", env = "CODELAB_URL", requires = "token")]
+    url: Option<String>,
+    /// A user's token; by default one signed with the local server's secret
+    #[arg(long, value_name = "TOKEN", env = "CODELAB_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Who you are, on a server of this machine
+    #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
+    user: UserId,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What to do when no local server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenMissing {
+    Complain,
+    Start,
+}
+
+/// A server that answered, and who we are there.
+pub struct Connection {
+    pub client: Client,
+    pub url: String,
+    /// What tells this server from others, also when its port changes.
+    pub name: String,
+    pub user_id: Option<UserId>,
+    pub data_dir: PathBuf,
+    /// The server inside this process, if it was started for this command; to be stopped by it.
+    pub server: Option<Server>,
+}
+
+impl Target {
+    pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        Ok(std::path::absolute(self.place.settings(None)?.data_dir)?)
+    }
+
+    pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<Connection> {
+        let settings = self.place.settings(None)?;
+        let data_dir = std::path::absolute(&settings.data_dir)?;
+        if let (Some(url), Some(token)) = (&self.url, &self.token) {
+            let client = Client::new(url, Access::Bearer(token.clone()))?;
+            reachable(&client).await.with_context(|| format!("the server at {url}"))?;
+            let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
+            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, server: None });
+        }
+        match when_missing {
+            WhenMissing::Complain => self.running(&settings).await,
+            WhenMissing::Start => self.running_or_own(&settings).await,
+        }
+    }
+
+    async fn running(&self, settings: &Settings) -> anyhow::Result<Connection> {
+        let connection = self.local(settings, local_url(settings), None)?;
+        match reachable(&connection.client).await {
+            Ok(()) => Ok(connection),
+            Err(ClientError::Connect(_)) => {
+                bail!("no server runs at {} (start one with `codelab serve`, or name one with --url)", connection.url)
+            }
+            Err(error) => Err(error).with_context(|| format!("the server at {}", connection.url)),
+        }
+    }
+
+    /// Only an address that this data folder's server left is tried: whatever else listens is somebody else's.
+    async fn running_or_own(&self, settings: &Settings) -> anyhow::Result<Connection> {
+        if let Some(url) = kept_url(settings) {
+            let connection = self.local(settings, url, None)?;
+            match reachable(&connection.client).await {
+                Ok(()) => return Ok(connection),
+                // Gone, or another program has its port by now.
+                Err(ClientError::Connect(_)) => {}
+                Err(error) if error.status() == Some(401) && self.token.is_none() => {}
+                Err(error) => return Err(error).with_context(|| format!("the server at {}", connection.url)),
+            }
+        }
+        let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
+        let url = format!("http://{}", server.addr);
+        self.local(settings, url, Some(server))
+    }
+
+    fn local(&self, settings: &Settings, url: String, server: Option<Server>) -> anyhow::Result<Connection> {
+        local(settings, self.user, self.token.as_deref(), url, server)
+    }
+}
+
+/// A server that uses this data folder, with a token of its own making unless one is given.
+pub fn local(
+    settings: &Settings,
+    user: UserId,
+    token: Option<&str>,
+    url: String,
+    server: Option<Server>,
+) -> anyhow::Result<Connection> {
+    let (token, user_id) = match token {
+        Some(token) => (token.to_owned(), subject(token)),
+        None => (local_token(settings, &Identity::of(user), TOKEN_SECONDS)?, Some(user)),
+    };
+    let data_dir = std::path::absolute(&settings.data_dir)?;
+    let name = format!("local {}", data_dir.display());
+    Ok(Connection { client: Client::new(&url, Access::Bearer(token))?, url, name, user_id, data_dir, server })
+}
+
+/// Whether somebody listens who knows this user.
+async fn reachable(client: &Client) -> Result<(), ClientError> {
+    client.chats(None, Some(1), None).await.map(|_| ())
+}
+
+/// Whom a token is for, read without checking it: that is the server's business.
+fn subject(token: &str) -> Option<UserId> {
+    let payload = token.split('.').nth(1)?;
+    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    match claims.get("sub")? {
+        Value::String(digits) => UserId::parse(digits),
+        number => number.as_i64().and_then(UserId::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tokens_user_is_read_from_its_claims() {
+        let token = |claims: &str| format!("e30.{}.x", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        assert_eq!(subject(&token(r#"{"sub":7}"#)), UserId::new(7));
+        assert_eq!(subject(&token(r#"{"sub":"7"}"#)), UserId::new(7));
+        for other in ["", "opaque", "a.b.c", &token("{}"), &token(r#"{"sub":-1}"#), &token("[1]")] {
+            assert_eq!(subject(other), None, "{other}");
+        }
+    }
+}

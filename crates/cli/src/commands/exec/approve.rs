@@ -1,0 +1,99 @@
+//! Who says yes during `codelab exec`: nobody, the person at the terminal, or everybody in advance.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use codelab_policy::visible;
+use codelab_protocol::{ApprovalInfo, ChatQuestion, HitlDecision};
+use codelab_terminal::Question;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::super::hands::{ask, confirm, show_call};
+use super::super::note;
+use super::Approve;
+
+/// Questions of the client itself that wait; each stops one call.
+const MAX_QUESTIONS: usize = 64;
+const NOBODY_APPROVES: &str = "Nobody is there to approve this";
+const NOBODY_ANSWERS: &str = "Nobody is there to answer. Decide yourself, or finish with what you have.";
+
+#[derive(Clone)]
+pub(super) struct Approver {
+    approve: Approve,
+    /// Whether anything was refused.
+    refused: Arc<AtomicBool>,
+    /// One question at a time at the terminal.
+    terminal: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Approver {
+    pub fn new(approve: Approve) -> Self {
+        // With nobody at the terminal, asking is refusing.
+        let approve = match approve {
+            Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
+            approve => approve,
+        };
+        Self { approve, refused: Arc::default(), terminal: Arc::default() }
+    }
+
+    pub fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Where the client's own questions go, such as for commands without a sandbox.
+    pub fn questions(&self) -> mpsc::Sender<Question> {
+        let (sender, mut questions) = mpsc::channel::<Question>(MAX_QUESTIONS);
+        let approver = self.clone();
+        tokio::spawn(async move {
+            while let Some(question) = questions.recv().await {
+                let tool = question.call.tool.as_str();
+                let granted = approver.grants(&question.reason, tool, &question.arguments).await;
+                let _ = question.reply.send(granted);
+            }
+        });
+        sender
+    }
+
+    /// Bound to what was shown by its digest.
+    pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
+        let is_granted = self.grants(&approval.reason, &approval.tool_name, &approval.arguments).await;
+        let decision = if is_granted { "approve" } else { "reject" };
+        HitlDecision {
+            decision: Some(decision.to_owned()),
+            feedback: (!is_granted).then(|| NOBODY_APPROVES.to_owned()),
+            digest: Some(approval.digest.as_str().to_owned()),
+            ..HitlDecision::default()
+        }
+    }
+
+    pub async fn answer(&self, question: &ChatQuestion) -> String {
+        if self.approve != Approve::Ask {
+            return NOBODY_ANSWERS.to_owned();
+        }
+        let _alone = self.terminal.lock().await;
+        note(&format!("{} asks: {}", question.agent, visible(&question.question)));
+        for option in &question.options {
+            note(&format!("  - {}", visible(option)));
+        }
+        let answer = ask("> ").await.unwrap_or_default();
+        if answer.trim().is_empty() { NOBODY_ANSWERS.to_owned() } else { answer.trim().to_owned() }
+    }
+
+    async fn grants(&self, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
+        let is_granted = match self.approve {
+            Approve::None => false,
+            Approve::All => true,
+            Approve::Ask => {
+                let _alone = self.terminal.lock().await;
+                show_call(reason, tool, arguments);
+                confirm("Allow it?").await
+            }
+        };
+        if !is_granted {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+        is_granted
+    }
+}

@@ -1,0 +1,82 @@
+//! What `codelab exec` prints: progress on standard error and the answer on standard output, or every event as JSON.
+
+use codelab_policy::visible;
+use codelab_protocol::{CallOutcome, ChatEvent, ChatEventBody, SessionId};
+use serde_json::json;
+
+use super::super::hands::call_line;
+use super::super::{note, say};
+use super::run::Ending;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    Json,
+    Text,
+}
+
+impl Show {
+    pub fn event(self, event: &ChatEvent) {
+        match self {
+            Self::Json => match serde_json::to_string(event) {
+                Ok(line) => say(&line),
+                Err(error) => note(&format!("an event could not be printed: {error}")),
+            },
+            Self::Text => {
+                if let Some(line) = line_of(&event.body) {
+                    note(&line);
+                }
+            }
+        }
+    }
+
+    pub fn ending(self, session: &SessionId, ending: &Ending, exit_code: u8) {
+        let Ending { status, response, error } = ending;
+        match self {
+            Self::Json => say(&json!({
+                "type": "result", "session_id": session, "status": status.as_str(), "exit_code": exit_code,
+                "response": response, "error": error,
+            })
+            .to_string()),
+            // An error was shown when it came.
+            Self::Text => {
+                if let Some(response) = response {
+                    say(&visible_text(response));
+                }
+            }
+        }
+    }
+}
+
+/// A model's text, without anything that a terminal would take for an order.
+fn visible_text(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+fn line_of(body: &ChatEventBody) -> Option<String> {
+    Some(match body {
+        ChatEventBody::AgentSwitched(switch) => format!("{} takes over: {}", switch.to_agent, visible(&switch.reason)),
+        ChatEventBody::TaskPlanCreated(plan) => {
+            format!("plan of {} tasks, about ${:.4}", plan.tasks.len(), plan.estimated_cost_usd)
+        }
+        ChatEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
+        ChatEventBody::TaskStarted(task) => {
+            format!("{} ({}): {}", task.task_id, task.agent, visible(&task.description))
+        }
+        ChatEventBody::TaskFailed(task) => format!("{} failed: {}", task.task_id, visible(&task.error.message)),
+        ChatEventBody::TaskSkipped(task) => format!("{} skipped because of {}", task.task_id, task.because_of),
+        ChatEventBody::ToolCall(call) => call_line(&call.call.tool_call.name, &call.call.tool_call.arguments),
+        ChatEventBody::ApprovalRequest(asked) => {
+            let call = call_line(&asked.approval.tool_name, &asked.approval.arguments);
+            format!("needs approval: {call} ({})", visible(&asked.approval.reason))
+        }
+        ChatEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
+        ChatEventBody::ToolCallClosed(closed) => match closed.outcome {
+            CallOutcome::Unknown => "the outcome of the call is unknown".to_owned(),
+            CallOutcome::Expired => "nobody took the call in time".to_owned(),
+            CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled => return None,
+        },
+        ChatEventBody::Question(question) => format!("{} asks: {}", question.agent, visible(&question.question)),
+        ChatEventBody::Error(error) => format!("error: {}", visible(&error.error.message)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,49 @@
+//! `codelab memory rebuild`: every agent's memory made anew from the database.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use codelab_runtime::rebuild_memories;
+use codelab_store::{Store, StoreOptions};
+
+use super::{Place, say};
+
+#[derive(Subcommand)]
+pub enum Memory {
+    /// Make the memories of all agents anew from the database, while the server is stopped
+    Rebuild(Rebuild),
+}
+
+#[derive(Args)]
+pub struct Rebuild {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Memory {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let Self::Rebuild(rebuild) = self;
+        let settings = rebuild.place.settings(None)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let memory = codelab_server::memory(&settings)?;
+            let store = Store::open(StoreOptions::new(settings.database)).await?;
+            let (mut agents, mut interactions, mut broken) = (0_u64, 0_u64, 0_u64);
+            let ended = rebuild_memories(store.clone(), memory, |place, rebuilt| {
+                agents += 1;
+                match rebuilt {
+                    Ok(count) => interactions += count,
+                    Err(error) => {
+                        broken += 1;
+                        say(&format!("{} of project {}: {error}", place.agent, place.project_id));
+                    }
+                }
+            })
+            .await;
+            store.close().await;
+            ended?;
+            say(&format!("{interactions} interactions of {agents} agents indexed, {broken} agents without a memory"));
+            Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        })
+    }
+}
