@@ -1,0 +1,125 @@
+// Everybody can use it: axe finds nothing serious, the keyboard is enough, three languages, in and out.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { contentRules, fill, type Content } from "./content";
+import { World } from "./world";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let world: World;
+let content: Content;
+beforeAll(async () => {
+  world = await World.make({ rules: contentRules });
+  content = await fill(world);
+});
+afterAll(() => world.close());
+
+interface Found {
+  id: string;
+  impact: string | null;
+  nodes: { html: string; failureSummary?: string }[];
+}
+
+async function serious(page: Page): Promise<string[]> {
+  // Evaluated by the debugger, so the page's policy stays as it is.
+  await page.evaluate(AXE);
+  const { violations, passes } = await page.evaluate(async () => {
+    const axe = (window as unknown as { axe: { run(): Promise<{ violations: Found[]; passes: unknown[] }> } }).axe;
+    return axe.run();
+  });
+  expect(passes.length).toBeGreaterThan(10);
+  return violations
+    .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
+    .flatMap((violation) =>
+      violation.nodes.map((node) => `${violation.id}: ${node.html} ${node.failureSummary ?? ""}`),
+    );
+}
+
+const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
+  chat: () => ({ hash: "#/chat", ready: ".line" }),
+  session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
+  "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
+  approvals: () => ({ hash: "#/approvals", ready: ".command-parts" }),
+  plan: () => ({
+    hash: `#/plans/${content.running.session}/${content.running.planId}`,
+    ready: ".node",
+    click: ".node",
+  }),
+  agents: () => ({ hash: "#/agents", ready: ".side-item", click: ".side-item" }),
+  operations: () => ({ hash: "#/operations", ready: ".audit, .panel select" }),
+};
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`axe finds nothing serious, ${colorScheme}`, async () => {
+    const { page, complaints } = await world.open("#/chat", { colorScheme });
+    for (const [name, view] of Object.entries(views)) {
+      const { hash, ready, click } = view();
+      await page.evaluate((to) => (location.hash = to), hash);
+      await page.locator(ready).first().waitFor();
+      if (click !== undefined) await page.locator(click).first().click();
+      expect(await serious(page), name).toEqual([]);
+    }
+    expect(complaints).toEqual([]);
+  });
+}
+
+test("the keyboard reaches and does everything a decision needs", async () => {
+  const { page } = await world.open(`#/sessions/${content.loader}`);
+  await page.locator(".approval").waitFor();
+  const reached = async (text: string) => {
+    for (let presses = 0; presses < 60; presses++) {
+      await page.keyboard.press("Tab");
+      const focused = await page.evaluate(() => document.activeElement?.textContent ?? "");
+      if (focused.trim() === text) return;
+    }
+    throw new Error(`Tab never reached ${text}`);
+  };
+  await page.locator(".skip").focus();
+  await page.keyboard.press("Enter");
+  await reached("Reject");
+  await page.keyboard.press("Enter");
+  await page.locator(".reject textarea:focus").waitFor();
+  await page.keyboard.type("Not today");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
+});
+
+test("the page speaks three languages and remembers which", async () => {
+  const { page } = await world.open("#/approvals");
+  for (const [locale, title] of [
+    ["uk", "Погодження"],
+    ["ru", "Согласования"],
+    ["en", "Approvals"],
+  ] as const) {
+    await page.locator(".settings select").nth(1).selectOption(locale);
+    await page.locator("h1", { hasText: title }).waitFor();
+    await page.reload();
+    await page.locator("h1", { hasText: title }).waitFor();
+    expect(await page.evaluate(() => document.documentElement.lang)).toBe(locale);
+  }
+});
+
+test("a server without a model says that a demonstration answers", async () => {
+  const demo = await World.make({ isDemo: true });
+  const { page } = await demo.open("#/chat");
+  await page.locator(".banner", { hasText: "Offline demonstration" }).waitFor();
+  await demo.close();
+  const real = await world.open("#/operations");
+  await real.page.locator(".checklist", { hasText: "model" }).first().waitFor();
+  expect(await real.page.locator(".banner").count()).toBe(0);
+});
+
+test("a login link works once, and logging out ends it", async () => {
+  const { page } = await world.open("#/chat");
+  expect(page.url()).not.toContain("login");
+  await page.locator("button", { hasText: "Log out" }).click();
+  await page.locator("h1", { hasText: "Log in to CodeLab" }).waitFor();
+  expect(await serious(page)).toEqual([]);
+  await page.reload();
+  await page.locator("h1", { hasText: "Log in to CodeLab" }).waitFor();
+  await page.goto(`${world.url}/?again#login=0123456789abcdef`);
+  await page.locator("[role=alert]", { hasText: "did not work" }).waitFor();
+});

@@ -1,0 +1,48 @@
+// Agents: made, changed, tried, taken out of service, and asked what they remember.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { lastOf } from "./model";
+import { World } from "./world";
+
+let world: World;
+beforeAll(async () => {
+  world = await World.make({ rules: [(request) => ({ text: `The reviewer read: ${lastOf(request, "user")}` })] });
+});
+afterAll(() => world.close());
+
+test("an agent is made, changed, tried, and remembers", async () => {
+  const { page, complaints } = await world.open("#/agents");
+  await page.locator(".side-head a", { hasText: "New agent" }).click();
+  const field = (label: string) => page.locator(".field", { hasText: label }).locator("input, textarea").first();
+  await field("Name").fill("reviewer");
+  await field("Model").fill("gpt-4");
+  await field("System prompt").fill("You review. {{nonsense}}");
+  await page.locator("button", { hasText: "Create" }).click();
+  await page.locator(".notice.is-error", { hasText: "nonsense" }).waitFor();
+  await page.locator("h2", { hasText: "reviewer" }).waitFor();
+  await page.locator(".side-item", { hasText: "reviewer" }).waitFor();
+
+  await field("Description").fill("Reads changes twice");
+  await page.locator("button", { hasText: "Save" }).click();
+  await page.locator(".side-item", { hasText: "Reads changes twice" }).waitFor();
+
+  await page.locator("[role=tab]", { hasText: "Try it" }).click();
+  await page.locator(".try textarea").fill("Is this bicycle shed blue?");
+  await page.locator(".try button[type=submit]").click();
+  await page.locator(".tried .role-assistant", { hasText: "The reviewer read: Is this bicycle shed blue?" }).waitFor();
+
+  await page.locator("[role=tab]", { hasText: "Memory" }).click();
+  await page.locator(".memory input[type=text]").fill("Sheds are painted on Fridays");
+  await page.locator(".memory button", { hasText: "Let it remember" }).click();
+  await page.locator(".notice", { hasText: "Remembered" }).waitFor();
+  await page.locator(".memory input[type=search]").fill("painting a shed");
+  // What was noted can be found a moment later.
+  const search = async () => {
+    await page.locator(".memory button", { hasText: "Search" }).click();
+    return page.locator(".hit", { hasText: "Sheds are painted on Fridays" }).count();
+  };
+  await expect.poll(search, { timeout: 15_000, interval: 300 }).toBe(1);
+
+  await page.locator("button", { hasText: "Take out of service" }).click();
+  await page.locator(".chip", { hasText: "Out of service" }).waitFor();
+  expect(complaints).toEqual([]);
+});

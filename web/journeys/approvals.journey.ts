@@ -1,0 +1,128 @@
+// Approvals: what is shown is what runs, an edit is what runs instead, a rejection tells the model why.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { hasResult } from "./model";
+import { until, World } from "./world";
+
+let world: World;
+beforeAll(async () => {
+  world = await World.make({
+    rules: [
+      (request) => {
+        if (!request.messages.some((message) => message.content?.includes("greeting"))) return undefined;
+        const results = request.messages.filter((message) => message.role === "tool").length;
+        if (results === 0) return { call: { name: "read_file", args: { path: "hello.txt" } } };
+        if (results === 1)
+          return { call: { name: "write_file", args: { path: "hello.txt", content: "hello\nbig world\n" } } };
+        return { text: "The greeting is written." };
+      },
+      (request) => {
+        if (!request.messages.some((message) => message.content?.includes("tidy up"))) return undefined;
+        if (hasResult(request)) return { text: "I leave it alone then." };
+        return { call: { name: "execute_command", args: { command: "ls && rm -rf ./cache" } } };
+      },
+    ],
+  });
+  await world.attach();
+});
+afterAll(() => world.close());
+
+test("a write is shown as a change, edited and approved; the edit is what runs", async () => {
+  const session = await world.session("Greeting");
+  const { page, complaints } = await world.open("#/approvals");
+  await world.send(session, "Improve the greeting", "coder");
+  await world.finishCall(session, await world.awaitCall(session), {
+    success: true,
+    content: "hello\nworld\n",
+    size: 12,
+  });
+  const card = page.locator(".approval");
+  await card.locator(".diff-line.removed", { hasText: "world" }).waitFor();
+  await card.locator(".diff-line.added", { hasText: "big world" }).waitFor();
+  await card.locator(".countdown").waitFor();
+  await page.locator(".mark-approvals", { hasText: "1" }).waitFor();
+
+  await card.locator("button", { hasText: "Edit" }).click();
+  await card.locator(".field", { hasText: "content" }).locator("textarea").fill("hello\nsmall world\n");
+  await card.locator("button", { hasText: "Approve as edited" }).click();
+  await page.locator(".empty-title", { hasText: "Nothing waits for you" }).waitFor();
+
+  const call = await world.awaitCall(session, (name) => name === "write_file");
+  const event = (await world.events(session)).findLast((found) => found.type === "tool_call")!;
+  expect((event.data["tool_call"] as { arguments: unknown }).arguments).toEqual({
+    path: "hello.txt",
+    content: "hello\nsmall world\n",
+  });
+  await world.finishCall(session, call, { success: true, size: 18, timestamp: new Date().toISOString() });
+
+  await page.evaluate((to) => (location.hash = to), `#/sessions/${session}`);
+  await page.locator(".line", { hasText: "The greeting is written." }).waitFor();
+  await page.evaluate(() => (location.hash = "#/operations"));
+  await page.locator(".audit td", { hasText: "edited and approved" }).waitFor();
+  await page.locator(".panel", { hasText: "Audit" }).locator("text=Chain verified").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("a command is shown in its parts and rejected with a reason that the model reads", async () => {
+  const session = await world.session("Tidy");
+  await world.send(session, "Please tidy up", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  const card = page.locator(".approval");
+  await card.locator(".command-parts .asks", { hasText: "rm -rf ./cache" }).waitFor();
+  await card.locator(".command-parts .passes", { hasText: "ls" }).waitFor();
+  await card.locator("button", { hasText: "Reject" }).click();
+  await card.locator("textarea").fill("The cache is still needed");
+  await card.locator("button", { hasText: "Reject" }).click();
+  await page.locator(".line", { hasText: "I leave it alone then." }).waitFor();
+  await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
+  const told = await until(async () =>
+    world.model.requests.find((request) =>
+      request.messages.some(
+        (message) => message.role === "tool" && message.content?.includes("The cache is still needed"),
+      ),
+    ),
+  );
+  expect(told).toBeDefined();
+});
+
+test("a browser that looks elsewhere is notified", async () => {
+  const { page } = await world.open("#/approvals");
+  await page.evaluate(() => {
+    const shown: string[] = [];
+    const stand = class {
+      static permission = "default";
+      static requestPermission = async () => "granted";
+      constructor(title: string, { body }: { body: string }) {
+        shown.push(`${title}: ${body}`);
+      }
+    };
+    Object.assign(window, { Notification: stand, shown });
+    document.hasFocus = () => false;
+  });
+  await page.locator("button", { hasText: "Notify me" }).click();
+  await page.locator("button[aria-pressed=true]", { hasText: "Notifications are on" }).waitFor();
+  const session = await world.session("Look here");
+  await world.send(session, "Please tidy up", "coder");
+  await page.locator(".approval").waitFor();
+  expect(await page.evaluate(() => (window as unknown as { shown: string[] }).shown)).toEqual([
+    "CodeLab asks for your approval: execute_command: Dangerous command: rm -rf",
+  ]);
+  await page.locator(".approval button", { hasText: "Approve" }).click();
+  await page.locator(".empty-title").waitFor();
+});
+
+test("of two that decide at once the second learns that it is decided", async () => {
+  const session = await world.session("Tidy twice");
+  await world.send(session, "Please tidy up", "coder");
+  const { page } = await world.open("#/approvals");
+  const card = page.locator(".approval");
+  await card.waitFor();
+  const call = await card.getAttribute("data-call");
+  // The page does not hear of the other decision before its own.
+  await page.route("**/my/events/**", (route) => route.abort());
+  await page.route("**/decision*", async (route) => {
+    await world.api(`/my/chat/${session}/approvals/${call}/decision/`, { decision: "reject" });
+    await route.continue();
+  });
+  await card.locator("button", { hasText: "Approve" }).click();
+  await page.locator(".notice", { hasText: "decided already" }).waitFor();
+});

@@ -1,0 +1,73 @@
+// A plan: asked for in the composer, looked at as a graph, edited, approved, watched, retried.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { isPlanning, lastOf, type ModelRequest } from "./model";
+import { World } from "./world";
+
+const TASKS = [
+  { id: "look", agent: "agent_analyzer", description: "Look around", depends_on: [] },
+  { id: "build", agent: "agent_coder", description: "Build the thing", depends_on: ["look"] },
+  { id: "extra", agent: "agent_coder", description: "Something nobody wants", depends_on: ["look"] },
+  { id: "tell", agent: "agent_writer", description: "Tell the story", depends_on: ["build", "extra"] },
+].map((task) => ({ ...task, estimated_tokens: 500 }));
+
+let world: World;
+let isBroken = true;
+let finishBuild: () => void = () => undefined;
+
+const isTask = (request: ModelRequest, text: string) => lastOf(request, "user").startsWith(text);
+
+beforeAll(async () => {
+  world = await World.make({
+    rules: [
+      (request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined),
+      (request) =>
+        isTask(request, "Build the thing")
+          ? { text: "Built.", gate: new Promise((resolve) => (finishBuild = resolve)) }
+          : undefined,
+      (request) => (isTask(request, "Tell the whole story") && isBroken ? { status: 400 } : undefined),
+      (request) => (isTask(request, "Results:") ? { text: "All parts are joined." } : undefined),
+    ],
+  });
+});
+afterAll(() => world.close());
+
+test("a plan is edited, approved, watched and its failed task tried again", async () => {
+  const { page, complaints } = await world.open("#/sessions");
+  await page.locator(".side-head button").click();
+  await page.locator(".dock textarea").fill("Make the thing and tell about it");
+  await page.locator(".dock textarea").press("Enter");
+  await page.locator(".plan-entry .approval", { hasText: "The plan has 4 tasks" }).waitFor();
+  await page.locator(".plan-entry a", { hasText: "Look at the plan" }).first().click();
+
+  const node = (id: string) => page.locator(`.node[data-task=${id}]`);
+  await node("tell").waitFor();
+  expect(await page.locator(".node").count()).toBe(4);
+  expect(await page.locator("path.edge").count()).toBe(4);
+
+  await page.locator("button", { hasText: "Edit" }).click();
+  await node("extra").click();
+  await page.locator("button", { hasText: "Drop task" }).click();
+  await node("tell").click();
+  await page.locator(".task-editor textarea").fill("Tell the whole story");
+  await page.locator("button", { hasText: "Approve as edited" }).click();
+
+  await page.locator(".node[data-task=look][data-status=completed]").waitFor();
+  await page.locator(".node[data-task=build][data-status=running]").waitFor();
+  await page.locator(".node[data-task=tell][data-status=pending]").waitFor();
+  await page.locator("[data-plan-status=running]").waitFor();
+  finishBuild();
+  await page.locator(".node[data-task=build][data-status=completed]").waitFor();
+  await page.locator(".node[data-task=tell][data-status=failed]").waitFor();
+  await page.locator("[data-plan-status=partial]").waitFor();
+  expect(await node("extra").count()).toBe(0);
+
+  isBroken = false;
+  await page.locator("button", { hasText: "Retry failed tasks" }).click();
+  await page.locator(".node[data-task=tell][data-status=completed]").waitFor();
+  await page.locator("[data-plan-status=completed]").waitFor();
+  await node("build").click();
+  await page.locator("[data-task-panel=build]", { hasText: "Built." }).waitFor();
+  const built = world.model.requests.filter((request) => isTask(request, "Build the thing"));
+  expect(built).toHaveLength(1);
+  expect(complaints).toEqual([]);
+});

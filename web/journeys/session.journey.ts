@@ -1,0 +1,89 @@
+// A session: words as they come, a question with its answer, the hint that nobody is there to run a tool.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { hasResult, lastOf } from "./model";
+import { World } from "./world";
+
+let world: World;
+let open: () => void = () => undefined;
+beforeAll(async () => {
+  world = await World.make({
+    rules: [
+      (request) =>
+        lastOf(request, "user").includes("slowly")
+          ? { text: "One two three.", gate: new Promise((resolve) => (open = resolve)) }
+          : undefined,
+      (request) => {
+        if (!request.messages.some((message) => message.content?.includes("needs a colour"))) return undefined;
+        if (hasResult(request)) return { text: `Painted ${request.messages.at(-1)?.content}.` };
+        return {
+          call: { name: "ask_followup_question", args: { question: "Which colour?", options: ["red", "blue"] } },
+        };
+      },
+      (request) =>
+        lastOf(request, "user").includes("read the notes") && !hasResult(request)
+          ? { call: { name: "read_file", args: { path: "notes.txt" } } }
+          : undefined,
+      (request) => (hasResult(request) ? { text: "The notes say hello." } : undefined),
+    ],
+  });
+});
+afterAll(() => world.close());
+
+test("a message to a chosen agent is answered word by word", async () => {
+  const { page, complaints } = await world.open("#/sessions");
+  await page.locator(".side-head button").click();
+  await page.locator(".dock select").selectOption({ label: "coder" });
+  await page.locator(".dock textarea").fill("Count slowly");
+  await page.locator(".dock textarea").press("Enter");
+  await page.locator(".line.is-live", { hasText: "One two" }).waitFor();
+  await page.locator("[data-status=working]").waitFor();
+  open();
+  await page.locator(".line.role-assistant:not(.is-live)", { hasText: "One two three." }).waitFor();
+  await page.locator("[data-status=completed]").waitFor();
+  expect(await page.locator(".line.role-assistant").count()).toBe(1);
+  await page.locator(".trail .agent", { hasText: "coder" }).waitFor();
+  await page.locator(".side-title", { hasText: "Count slowly" }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("what is said meanwhile waits in line, and stopping ends the turn", async () => {
+  const session = await world.session("Line");
+  await world.send(session, "Speak slowly, please", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  await page.locator(".is-live").waitFor();
+  await page.locator(".dock select").selectOption({ label: "coder" });
+  await page.locator(".dock textarea").fill("And then this");
+  await page.locator(".dock textarea").press("Enter");
+  await page.locator(".queue li", { hasText: "And then this" }).waitFor();
+  expect(await page.locator(".line.role-user").count()).toBe(1);
+  await page.locator(".writer-extra button", { hasText: "Stop" }).click();
+  await page.locator(".error-line", { hasText: "CANCELLED" }).waitFor();
+  await page.locator(".line.role-user", { hasText: "And then this" }).waitFor();
+  await page.locator("[data-status=completed]").waitFor();
+  await page.locator(".queue").waitFor({ state: "detached" });
+  expect(await page.locator(".is-live").count()).toBe(0);
+});
+
+test("an agent asks, the person answers, the turn goes on", async () => {
+  const session = await world.session("Colours");
+  await world.send(session, "This needs a colour", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  const card = page.locator(".question.is-open");
+  await card.locator("text=Which colour?").waitFor();
+  await card.locator("button", { hasText: "blue" }).click();
+  await page.locator(".line.role-assistant", { hasText: /Painted .*blue/ }).waitFor();
+  await page.locator(".question .answer", { hasText: "blue" }).waitFor();
+  expect(await page.locator(".question").count()).toBe(1);
+});
+
+test("a tool call that nobody can run says what to do", async () => {
+  const session = await world.session("Notes");
+  await world.send(session, "Please read the notes", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  await page.locator(".hint-box code", { hasText: "codelab work --workspace" }).waitFor();
+  await world.finishCall(session, await world.awaitCall(session), { success: true, content: "hello", size: 5 });
+  await page.locator(".line", { hasText: "The notes say hello." }).waitFor();
+  await page.locator(".hint-box").waitFor({ state: "detached" });
+  await page.locator(".tool summary").click();
+  await page.locator(".tool-details .verbatim", { hasText: "hello" }).waitFor();
+});

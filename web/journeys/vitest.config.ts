@@ -1,0 +1,14 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    dir: "journeys",
+    include: ["**/*.journey.ts"],
+    exclude: process.argv.includes("--dir") ? [] : ["**/measure/**", "**/screenshots/**", "**/record/**"],
+    environment: "node",
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // One browser at a time: the machine may be small.
+    fileParallelism: false,
+  },
+});

@@ -1,0 +1,52 @@
+// The event streams of sessions, decoded.
+import { follow, readAll, type Frame } from "./stream";
+import type { ApiError } from "./client";
+import type { ChatEvent, Message, TurnStatus } from "./types";
+
+/** What a session's stream carries: its events, and how the turn stands at each end or suspension. */
+export type SessionInput =
+  | { kind: "event"; event: ChatEvent }
+  | { kind: "done"; status: TurnStatus }
+  /** A new connection: tokens that were on their way are sent anew, or belong to an answer that is begun anew. */
+  | { kind: "connected" }
+  /** What was said before the events that are still kept. */
+  | { kind: "history"; messages: Message[] }
+  /** The person let everything go that waited in line; no event says so. */
+  | { kind: "queue_emptied" };
+
+export interface FeedHandlers<T> {
+  onOpen(): void;
+  onInputs(inputs: T[]): void;
+  onCut(): void;
+  onRefused(error: ApiError): void;
+}
+
+export function followSession(sessionId: string, lastSeq: () => number, handlers: FeedHandlers<SessionInput>) {
+  const path = `/my/chat/${encodeURIComponent(sessionId)}/events/`;
+  return follow(path, () => String(lastSeq()), {
+    ...handlers,
+    onFrames: (frames) => handlers.onInputs(frames.map(decode)),
+  });
+}
+
+export async function readSession(sessionId: string): Promise<SessionInput[]> {
+  return (await readAll(`/my/chat/${encodeURIComponent(sessionId)}/events/?follow=false`)).map(decode);
+}
+
+/** Everything that happens in the user's sessions from now on; what was missed is not repeated. */
+export function followEverything(handlers: FeedHandlers<ChatEvent>) {
+  return follow("/my/events/", () => undefined, {
+    ...handlers,
+    onFrames: (frames) => {
+      const inputs = frames.map(decode);
+      handlers.onInputs(inputs.flatMap((input) => (input.kind === "event" ? [input.event] : [])));
+    },
+  });
+}
+
+function decode(frame: Frame): SessionInput {
+  const data: unknown = JSON.parse(frame.data);
+  return frame.event === "done"
+    ? { kind: "done", status: (data as { status: TurnStatus }).status }
+    : { kind: "event", event: data as ChatEvent };
+}

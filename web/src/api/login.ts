@@ -1,0 +1,4 @@
+import { client, value } from "./client";
+
+export const login = (ticket: string) => value(client.POST("/login", { body: { ticket } }));
+export const logout = () => value(client.POST("/logout"));

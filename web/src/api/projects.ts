@@ -1,0 +1,55 @@
+// Projects, their agents and what the agents remember.
+import { client, value } from "./client";
+import type { ChangeAgent, ContextHit, CreateAgent, Project, ProjectAgent } from "./types";
+
+const PAGE = 1000;
+const inProject = (project_id: number) => ({ params: { path: { project_id } } });
+const ofAgent = (project_id: number, agent_id: string) => ({ params: { path: { project_id, agent_id } } });
+
+export async function listProjects(): Promise<Project[]> {
+  return (await value(client.GET("/my/projects", { params: { query: { limit: PAGE } } }))).projects;
+}
+
+export const createProject = (name: string) => value(client.POST("/my/projects", { body: { name } }));
+
+export const changeBudget = (id: number, budget_usd: number | null, budget_tokens: number | null) =>
+  value(client.PATCH("/my/projects/{project_id}", { ...inProject(id), body: { budget_usd, budget_tokens } }));
+
+export async function listAgents(project: number): Promise<ProjectAgent[]> {
+  const params = { path: { project_id: project }, query: { limit: PAGE } };
+  return (await value(client.GET("/my/projects/{project_id}/agents", { params }))).agents;
+}
+
+export const createAgent = (project: number, body: CreateAgent) =>
+  value(client.POST("/my/projects/{project_id}/agents", { ...inProject(project), body }));
+
+export const changeAgent = (project: number, agent: string, body: ChangeAgent) =>
+  value(client.PATCH("/my/projects/{project_id}/agents/{agent_id}", { ...ofAgent(project, agent), body }));
+
+export const deleteAgent = (project: number, agent: string) =>
+  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}", ofAgent(project, agent)));
+
+export const agentStatus = (project: number, agent: string) =>
+  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/status", ofAgent(project, agent)));
+
+export const agentMetrics = (project: number, agent: string) =>
+  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/metrics", ofAgent(project, agent)));
+
+export const setInService = (project: number, agent: string, inService: boolean) =>
+  inService
+    ? value(client.POST("/my/projects/{project_id}/agents/{agent_id}/register", ofAgent(project, agent)))
+    : value(client.POST("/my/projects/{project_id}/agents/{agent_id}/deregister", ofAgent(project, agent)));
+
+export async function searchMemory(project: number, agent: string, query: string): Promise<ContextHit[]> {
+  const body = { query, top_k: 20 };
+  const path = "/my/projects/{project_id}/agents/{agent_id}/context/search";
+  return (await value(client.POST(path, { ...ofAgent(project, agent), body }))).results;
+}
+
+export const remember = (project: number, agent: string, text: string) =>
+  value(
+    client.POST("/my/projects/{project_id}/agents/{agent_id}/context", { ...ofAgent(project, agent), body: { text } }),
+  );
+
+export const forgetAll = (project: number, agent: string) =>
+  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}/context", ofAgent(project, agent)));

@@ -1,0 +1,3473 @@
+// Generated from docs/openapi.json by `npm run generate`. Do not edit.
+
+export interface paths {
+    "/chat/agent_message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say something as an agent
+         * @description It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostAgentMessage"];
+                };
+            };
+            responses: {
+                /** @description Said */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessagePosted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/chat/ask_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask the user and wait for the answer
+         * @description One question is shown at a time, in the order they were asked. Whoever hangs up takes the question back.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AskUser"];
+                };
+            };
+            responses: {
+                /** @description The user's answer */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["UserAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/chat/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was said in the Chat, oldest first
+         * @description The Chat is shared by all users of the server and lives as long as the server runs. Its oldest messages leave past
+         *     `chat.history_messages`.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Messages after this one. */
+                    after?: number;
+                    /** @description At most so many. With `after` the oldest of them, without it the newest (100 unless set). */
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Messages */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["GlobalMessage"][];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/chat/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The Chat as it goes on: its newest messages, then every new one
+         * @description `Last-Event-ID`, or `after`, continues after a message instead.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Messages after this one. */
+                    after?: number;
+                    /** @description At most so many. With `after` the oldest of them, without it the newest (100 unless set). */
+                    limit?: number;
+                };
+                header?: {
+                    /** @description The last message that the reader has */
+                    "Last-Event-ID"?: string | null;
+                };
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Server-sent events */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "text/event-stream": components["schemas"]["GlobalChatFrame"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/chat/user_message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say something as the user
+         * @description Where an agent waits for an answer, this is the answer; otherwise AdaptiveAgent takes it.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostUserMessage"];
+                };
+            };
+            responses: {
+                /** @description Said */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessagePosted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the server is well */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Healthy or degraded */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Health"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Log in on the web page with the ticket of a login link
+         * @description A ticket works once, for ten minutes. The cookie lasts thirty days.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["Login"];
+                };
+            };
+            responses: {
+                /** @description Logged in; the answer sets the cookie */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["LoggedIn"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the login of this browser */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description There is no login any more, whether there was one or not */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Everything that waits for a decision of the user */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Open approvals in the order they were asked */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ApprovalList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The sessions of the user */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                    /** @description Sessions of this project only. */
+                    project_id?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of sessions, newest activity first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatSessionList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        /** Make a session in a project */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CreateChat"];
+                };
+            };
+            responses: {
+                /** @description Created */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatSession"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/sessions/{session_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One session with its newest messages */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The session */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatDetail"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        /** Delete a session with everything that was said in it */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Deleted */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        /** Give a session another title */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["RenameChat"];
+                };
+            };
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatSession"];
+                    };
+                };
+            };
+        };
+        trace?: never;
+    };
+    "/my/chat/{session_id}/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What waits for a decision in a session */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Open approvals in the order they were asked */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ApprovalList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/approvals/{call_id}/decision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decide about a tool call, a plan or a budget */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The approval */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["HitlDecision"];
+                };
+            };
+            responses: {
+                /** @description Decided; the turn goes on */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatAck"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The decisions of a session, each row chained to the one before */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description All rows, oldest first, and whether their chain is whole */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AuditList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the current turn with everything it has open */
+        post: {
+            parameters: {
+                query?: {
+                    /** @description `drop` empties the queue as well. */
+                    queue?: string;
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Nothing of it runs any more */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatCancelled"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The events of a session, from any number on */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Events after this number; `Last-Event-ID` says the same and wins. */
+                    after?: number;
+                    /** @description `false`: the stored events, then the end. */
+                    follow?: boolean;
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Server-sent events */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a message: to the agent it names, else it is planned
+         * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or suspends. Otherwise a
+         *     direct call waits for its answer, and a planned one is answered at once with its `workflow_id`.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SendMessage"];
+                };
+            };
+            responses: {
+                /** @description A direct call's answer, or the events of the message */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DirectAnswer"];
+                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                    };
+                };
+                /** @description Durable; it is planned, or waits for an earlier message */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageAccepted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was said, oldest first */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                    /** @description Messages of this role only. */
+                    role?: components["schemas"]["Role"];
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of messages */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The plans of a session, oldest first */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of plans */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["PlanList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/plans/{plan_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One plan with the state of its tasks */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The plan */
+                    plan_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The plan */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Plan"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/plans/{plan_id}/decision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve, reject or edit a plan that waits
+         * @description An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan waiting.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The plan */
+                    plan_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PlanDecision"];
+                };
+            };
+            responses: {
+                /** @description The plan as it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Plan"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/plans/{plan_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run the tasks of a plan again that failed or were skipped */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The plan */
+                    plan_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The plan, running again */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Plan"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The thread of one task, oldest first */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The plan */
+                    plan_id: string;
+                    /** @description The task */
+                    task_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of messages */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/questions/{call_id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer a question */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The question */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AnswerQuestion"];
+                };
+            };
+            responses: {
+                /** @description Answered; the turn goes on */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatAck"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take a tool call, or keep it */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ClaimCall"];
+                };
+            };
+            responses: {
+                /** @description It is this client's until the lease is over */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["CallClaimed"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/result": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send what a tool call gave */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CallResult"];
+                };
+            };
+            responses: {
+                /** @description Taken; the turn goes on */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ResultAck"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that happens in the user's sessions, from now on
+         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far behind is cut; what it
+         *     missed is in the sessions' own event streams.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Server-sent events */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The projects of the user
+         * @description A user who has none gets the default project with its starter pack of four agents.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of projects, oldest first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        /** Make a project with its starter pack of four agents */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CreateProject"];
+                };
+            };
+            responses: {
+                /** @description Created */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Project"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One project */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The project */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Project"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        /**
+         * Delete a project with its agents and sessions
+         * @description What works in it is cancelled.
+         */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Deleted */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        /** Change a project */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ChangeProject"];
+                };
+            };
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Project"];
+                    };
+                };
+            };
+        };
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The agents of a project */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description At most 1000; 100 where absent. */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of agents, oldest first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectAgentList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        /** Add an agent to a project */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CreateAgent"];
+                };
+            };
+            responses: {
+                /** @description Created */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SavedAgent"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One agent */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The agent */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectAgent"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        /**
+         * Delete an agent
+         * @description One that works is not deleted unless `force` is given, which cancels its tasks.
+         */
+        delete: {
+            parameters: {
+                query?: {
+                    /** @description Whether tasks of the agent are cancelled. */
+                    force?: boolean;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Deleted */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        /** Change an agent */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ChangeAgent"];
+                };
+            };
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SavedAgent"];
+                    };
+                };
+            };
+        };
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the agent remember something */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AddContext"];
+                };
+            };
+            responses: {
+                /** @description Stored; found as soon as it is indexed */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ContextAdded"];
+                    };
+                };
+            };
+        };
+        /** Let the agent forget everything */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Nothing is remembered any more */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/context/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Find what the agent remembers about something */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SearchContext"];
+                };
+            };
+            responses: {
+                /** @description The best interactions, best first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ContextResults"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/deregister": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take the agent out of service
+         * @description Tasks that it works on are finished first, within 30 s; those that wait for it are refused. Until it is registered
+         *     again, messages to it get 503.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Out of service */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentStatusInfo"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/invalidate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Read the agent anew at its next use, on every server */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description How it stands */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentStatusInfo"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the agent did since its worker space was made */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Its numbers on this server */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentMetrics"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/register": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the agent take tasks */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description In service */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentStatusInfo"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the agent is idle, works, is at its limit, or fails */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description How it stands */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentStatusInfo"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Attach a client, or say that it is still there
+         * @description A client that is not heard of for a minute is taken for gone: attaching again, claiming and sending results count.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AttachClient"];
+                };
+            };
+            responses: {
+                /** @description Attached */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AttachedClient"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/clients/{client_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let a client go: its sessions are free for another one */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Gone; calls it was running have an unknown outcome */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/worker-space": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Numbers of the worker space
+         * @description A space that was cleaned up is not rebuilt by reading: it is shown as not active.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number; an admin may name anybody's */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Its numbers on this server */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SpaceMetrics"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/worker-space/cache": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Forget what is cached of the project's agents, on every server
+         * @description The agents stay in service and are read from the database at their next use.
+         */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number; an admin may name anybody's */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Forgotten */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/worker-space/cleanup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the worker space's resources go
+         * @description Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space again. Files in the
+         *     user's workspace are never touched.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number; an admin may name anybody's */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SpaceMetrics"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/worker-space/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the worker space is well */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number; an admin may name anybody's */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Healthy, degraded or unhealthy, with details */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SpaceHealth"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/worker-space/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop every task at once and build the worker space anew
+         * @description Files in the user's workspace are never touched.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number; an admin may name anybody's */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SpaceMetrics"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the user's model calls used */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Sessions of this project only. */
+                    project_id?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Sums by project, session and agent */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["UsageReport"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @enum {string} */
+        AcceptedStatus: "accepted" | "queued" | "answered";
+        /** @description Body of `POST …/agents/{agent_id}/context`: something the agent should remember. */
+        AddContext: {
+            text: string;
+            /** @description `note` where absent. */
+            type?: string | null;
+            success?: boolean | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            metadata?: Record<string, unknown> | null;
+        };
+        AgentHistory: {
+            session_id: components["schemas"]["SessionId"];
+            switches: components["schemas"]["SwitchEntry"][];
+        };
+        /** @description One agent of a project; its name may exist in other projects as well. */
+        AgentId: string;
+        AgentInfo: {
+            agent_type: components["schemas"]["AgentName"];
+            description: string;
+            allowed_tools: components["schemas"]["Tool"][];
+            file_restrictions?: string[] | null;
+        };
+        AgentList: {
+            agents: components["schemas"]["AgentInfo"][];
+        };
+        /** @description What an agent may say about its message. */
+        AgentMeta: {
+            reply_to?: components["schemas"]["GlobalMessageId"] | null;
+            /** @description `signal` wakes AdaptiveAgent. */
+            tags?: string[] | null;
+        };
+        /** @description What an agent did on this server since its worker space was made. */
+        AgentMetrics: {
+            /**
+             * Format: int64
+             * @description Failures too.
+             */
+            tasks_processed: number;
+            /** Format: int64 */
+            tasks_failed: number;
+            /**
+             * Format: double
+             * @description Seconds per processed task.
+             */
+            avg_processing_time: number;
+            last_activity?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: double
+             * @description Failed of processed, 0 to 1.
+             */
+            error_rate: number;
+            /** Format: int64 */
+            active: number;
+            /** Format: int64 */
+            queue_length: number;
+            /** Format: int64 */
+            concurrency_limit: number;
+        };
+        /** @description The name of an agent definition. */
+        AgentName: string;
+        /** @enum {string} */
+        AgentStatus: "idle" | "processing" | "busy" | "error";
+        AgentStatusChanged: components["schemas"]["Origin"] & {
+            agent: components["schemas"]["AgentName"];
+            status: components["schemas"]["AgentStatus"];
+        };
+        AgentStatusInfo: {
+            agent: components["schemas"]["AgentName"];
+            status: components["schemas"]["AgentStatus"];
+            /** @description Whether it takes tasks; an agent can be taken out by hand. */
+            registered: boolean;
+        };
+        /**
+         * @description Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing, so that a missing
+         *     field has its own code.
+         */
+        AgentStreamRequest: {
+            session_id: components["schemas"]["SessionId"];
+            message_type?: components["schemas"]["MessageType"] | null;
+            message?: string | null;
+            agent_type?: string | null;
+            tool_call_id?: components["schemas"]["CallId"] | null;
+            /** @description A text or any JSON. */
+            tool_result?: unknown;
+            hitl_decision?: components["schemas"]["HitlDecision"] | null;
+            client_message_id?: components["schemas"]["ClientMessageId"] | null;
+            context?: components["schemas"]["CallerContext"] | null;
+        };
+        AgentUsage: {
+            project_id: components["schemas"]["ProjectId"];
+            agent: components["schemas"]["AgentName"];
+            usage: components["schemas"]["UsageTotal"];
+        };
+        AnswerQuestion: {
+            answer: string;
+        };
+        /** @description A durable question to a person. */
+        ApprovalInfo: {
+            call_id: components["schemas"]["CallId"];
+            /** @description `tool`, `plan` or `budget`. */
+            kind: string;
+            tool_name: string;
+            arguments: Record<string, unknown>;
+            digest: components["schemas"]["Digest"];
+            parts?: components["schemas"]["CommandPart"][];
+            reason: string;
+            created_at: components["schemas"]["Timestamp"];
+            expires_at?: components["schemas"]["Timestamp"] | null;
+            /** Format: int64 */
+            timeout_seconds: number;
+        };
+        ApprovalList: {
+            approvals: components["schemas"]["OpenApproval"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["Origin"] & {
+            agent?: components["schemas"]["AgentName"] | null;
+        };
+        ApprovalResolved: {
+            call_id: components["schemas"]["CallId"];
+            /** @description `tool` or `budget`. */
+            kind: string;
+            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
+            decision: string;
+            decided_by: string;
+            reason?: string | null;
+            /** @description The arguments as they will run, after an edit. */
+            modified_args?: Record<string, unknown> | null;
+        };
+        /** @description Body of `POST /chat/ask_user`. */
+        AskUser: {
+            author: string;
+            question: string;
+            /**
+             * Format: int64
+             * @description 300 where absent; counted from the request, also while other questions are answered first.
+             */
+            timeout_seconds?: number | null;
+        };
+        AssistantDelta: {
+            content: string;
+            agent: components["schemas"]["AgentName"];
+            message_id: components["schemas"]["MessageId"];
+            /**
+             * Format: int32
+             * @description A higher attempt replaces what was shown for this message.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description Where `content` starts, in bytes of the message's UTF-8 text.
+             */
+            offset: number;
+        };
+        AssistantMessage: {
+            content: string;
+            agent: components["schemas"]["AgentName"];
+            message_id: components["schemas"]["MessageId"];
+            timestamp: components["schemas"]["Timestamp"];
+            usage?: components["schemas"]["Usage"] | null;
+            warnings?: string[];
+        };
+        /** @description Body of `POST /my/projects/{project_id}/clients`. */
+        AttachClient: {
+            client_id: components["schemas"]["ClientId"];
+            /** @description The folder it works in, as people should see it. */
+            workspace?: string;
+            /** @description `bwrap`, `landlock` or `none`. */
+            sandbox: string;
+        };
+        /** @description A program that runs tools in a user's workspace. */
+        AttachedClient: {
+            client_id: components["schemas"]["ClientId"];
+            workspace: string;
+            sandbox: string;
+            attached_at: components["schemas"]["Timestamp"];
+            /** @description Heard of within the last minute. */
+            present: boolean;
+        };
+        /** @description One decision. A purge blanks the arguments and keeps the row. */
+        AuditEntry: {
+            call_id: components["schemas"]["CallId"];
+            tool_name: string;
+            original_args?: Record<string, unknown> | null;
+            modified_args?: Record<string, unknown> | null;
+            /** @description `approve`, `edit` or `reject`; an approval that expired was rejected by `timeout`. */
+            decision: string;
+            decided_by: string;
+            reason?: string | null;
+            timestamp: components["schemas"]["Timestamp"];
+            hash: components["schemas"]["Digest"];
+        };
+        AuditList: {
+            session_id: components["schemas"]["SessionId"];
+            audit: components["schemas"]["AuditEntry"][];
+            /** @description Whether the chain of hashes is whole. */
+            verified: boolean;
+        };
+        /** @description Seconds from a message to the end of its turn. */
+        AverageDuration: {
+            /** Format: double */
+            direct: number;
+            /** Format: double */
+            orchestrated: number;
+        };
+        CallClaimed: {
+            claimed: boolean;
+            /**
+             * Format: int64
+             * @description Claim again before it is over to keep the call.
+             */
+            lease_seconds: number;
+        };
+        /** @description One tool call, approval or question; unique within its session. */
+        CallId: string;
+        /** @enum {string} */
+        CallOutcome: "completed" | "rejected" | "cancelled" | "expired" | "unknown";
+        /** @description Body of a tool call's result: one of `result` and `error`. */
+        CallResult: {
+            client_id: components["schemas"]["ClientId"];
+            result?: unknown;
+            error?: string | null;
+        };
+        /** @description Who is behind a runtime call, for prompts and the audit log. */
+        CallerContext: {
+            user_id?: components["schemas"]["UserId"] | null;
+            timezone?: string | null;
+            household_id?: string | null;
+            locale?: string | null;
+        };
+        /** @description What is absent stays; `null` clears a temperature, a token limit or the file restrictions. */
+        ChangeAgent: {
+            /** @description A name cannot be changed; the present one may be repeated. */
+            name?: string;
+            role?: string;
+            description?: string;
+            model?: string;
+            /** Format: double */
+            temperature?: number | null;
+            /** Format: int32 */
+            max_tokens?: number | null;
+            system_prompt?: string;
+            allowed_tools?: components["schemas"]["Tool"][];
+            file_restrictions?: string[] | null;
+            /** Format: int32 */
+            concurrency_limit?: number;
+        };
+        /** @description What is absent stays; `null` clears a description or a budget. */
+        ChangeProject: {
+            name?: string;
+            description?: string | null;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+        };
+        ChatAck: {
+            session_id: components["schemas"]["SessionId"];
+            status?: components["schemas"]["TurnStatus"] | null;
+        };
+        ChatCancelled: {
+            session_id: components["schemas"]["SessionId"];
+            /** @description Whether there was a turn to cancel. */
+            cancelled: boolean;
+            /** Format: int64 */
+            queued: number;
+        };
+        /** @description A session with its newest messages and how it stands. */
+        ChatDetail: components["schemas"]["ChatSession"] & {
+            /** @description The newest ones, oldest first. */
+            messages: components["schemas"]["Message"][];
+            status?: components["schemas"]["TurnStatus"] | null;
+            busy: boolean;
+            /** Format: int64 */
+            queued: number;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+            usage: components["schemas"]["UsageTotal"];
+        };
+        ChatError: components["schemas"]["ErrorData"] & components["schemas"]["Origin"];
+        /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
+        ChatEvent: components["schemas"]["ChatEventBody"] & {
+            session_id: components["schemas"]["SessionId"];
+            /**
+             * Format: int64
+             * @description Absent from what is never stored.
+             */
+            seq?: number | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        ChatEventBody: {
+            data: components["schemas"]["MessageCreated"];
+            /** @enum {string} */
+            type: "message_created";
+        } | {
+            /** @description Tokens as they arrive; ephemeral, never stored, without a number. */
+            data: components["schemas"]["MessageDelta"];
+            /** @enum {string} */
+            type: "message_delta";
+        } | {
+            data: components["schemas"]["MessageQueued"];
+            /** @enum {string} */
+            type: "message_queued";
+        } | {
+            data: components["schemas"]["DirectAgentCall"];
+            /** @enum {string} */
+            type: "direct_agent_call";
+        } | {
+            data: components["schemas"]["AgentStatusChanged"];
+            /** @enum {string} */
+            type: "agent_status_changed";
+        } | {
+            data: components["schemas"]["SwitchAgent"];
+            /** @enum {string} */
+            type: "agent_switched";
+        } | {
+            data: components["schemas"]["Plan"];
+            /** @enum {string} */
+            type: "task_plan_created";
+        } | {
+            /** @description A plan waits for a person. */
+            data: components["schemas"]["PlanRequest"];
+            /** @enum {string} */
+            type: "plan_request";
+        } | {
+            data: components["schemas"]["PlanResolved"];
+            /** @enum {string} */
+            type: "plan_resolved";
+        } | {
+            data: components["schemas"]["TaskStarted"];
+            /** @enum {string} */
+            type: "task_started";
+        } | {
+            data: components["schemas"]["TaskProgress"];
+            /** @enum {string} */
+            type: "task_progress";
+        } | {
+            data: components["schemas"]["TaskCompleted"];
+            /** @enum {string} */
+            type: "task_completed";
+        } | {
+            data: components["schemas"]["TaskFailed"];
+            /** @enum {string} */
+            type: "task_failed";
+        } | {
+            data: components["schemas"]["TaskSkipped"];
+            /** @enum {string} */
+            type: "task_skipped";
+        } | {
+            data: components["schemas"]["WorkflowCompleted"];
+            /** @enum {string} */
+            type: "workflow_completed";
+        } | {
+            data: components["schemas"]["ChatToolCall"];
+            /** @enum {string} */
+            type: "tool_call";
+        } | {
+            data: components["schemas"]["ChatToolResult"];
+            /** @enum {string} */
+            type: "tool_result";
+        } | {
+            /** @description The call will not be run any more, or has ended; a client stops what it runs. */
+            data: components["schemas"]["ToolCallClosed"];
+            /** @enum {string} */
+            type: "tool_call_closed";
+        } | {
+            data: components["schemas"]["ApprovalRequest"];
+            /** @enum {string} */
+            type: "approval_request";
+        } | {
+            data: components["schemas"]["ApprovalResolved"];
+            /** @enum {string} */
+            type: "approval_resolved";
+        } | {
+            data: components["schemas"]["ChatQuestion"];
+            /** @enum {string} */
+            type: "question";
+        } | {
+            data: components["schemas"]["ChatError"];
+            /** @enum {string} */
+            type: "error";
+        } | {
+            data: components["schemas"]["HistoryCompacted"];
+            /** @enum {string} */
+            type: "history_compacted";
+        } | {
+            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
+            data: components["schemas"]["Gap"];
+            /** @enum {string} */
+            type: "gap";
+        };
+        /** @description One frame of an event stream. */
+        ChatEventFrame: {
+            /** @description The number of the event; absent where nothing is stored. */
+            id?: string;
+            /** @description The type of the event, or `done`. */
+            event: string;
+            /** @description An event, or how the turn stands in the frame that closes the stream. */
+            data: string;
+        };
+        /** @enum {string} */
+        ChatMode: "direct" | "orchestrated";
+        ChatQuestion: components["schemas"]["Origin"] & {
+            call_id: components["schemas"]["CallId"];
+            question: string;
+            options?: string[];
+            agent: components["schemas"]["AgentName"];
+        };
+        ChatSession: {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+            title?: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            last_activity: components["schemas"]["Timestamp"];
+            /** Format: int64 */
+            message_count: number;
+        };
+        ChatSessionList: {
+            sessions: components["schemas"]["ChatSession"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        ChatToolCall: components["schemas"]["ToolCallChunk"] & components["schemas"]["Origin"] & {
+            /** @description Whether somebody is there to run it. */
+            client_attached: boolean;
+        };
+        ChatToolResult: components["schemas"]["Origin"] & {
+            call_id: components["schemas"]["CallId"];
+            tool_name: string;
+            result: unknown;
+            /** @description The call had been given up before its result came. */
+            late?: boolean;
+        };
+        /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
+        Chunk: components["schemas"]["ChunkBody"] & {
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        ChunkBody: {
+            data: components["schemas"]["AssistantMessage"];
+            /** @enum {string} */
+            type: "assistant_message";
+        } | {
+            /** @description Tokens as they arrive; ephemeral, never stored, without an id. */
+            data: components["schemas"]["AssistantDelta"];
+            /** @enum {string} */
+            type: "assistant_delta";
+        } | {
+            data: components["schemas"]["ToolCallChunk"];
+            /** @enum {string} */
+            type: "tool_call";
+        } | {
+            data: components["schemas"]["ToolResultChunk"];
+            /** @enum {string} */
+            type: "tool_result";
+        } | {
+            data: components["schemas"]["SwitchAgent"];
+            /** @enum {string} */
+            type: "switch_agent";
+        } | {
+            data: components["schemas"]["Question"];
+            /** @enum {string} */
+            type: "question";
+        } | {
+            data: components["schemas"]["ErrorData"];
+            /** @enum {string} */
+            type: "error";
+        } | {
+            data: components["schemas"]["Completion"];
+            /** @enum {string} */
+            type: "completion";
+        } | {
+            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
+            data: components["schemas"]["Gap"];
+            /** @enum {string} */
+            type: "gap";
+        };
+        ClaimCall: {
+            client_id: components["schemas"]["ClientId"];
+        };
+        /** @description A program that runs tools in a user's workspace. */
+        ClientId: string;
+        /** @description The caller's own name for a message it sends; a repeat never starts a second turn. */
+        ClientMessageId: string;
+        /** @description One simple command of a shell line, as shown to the person who decides. */
+        CommandPart: {
+            text: string;
+            /** @description Why this part asks; absent when it would pass by itself. */
+            reason?: string | null;
+        };
+        Completion: {
+            status: components["schemas"]["CompletionStatus"];
+            message: string;
+            agent: components["schemas"]["AgentName"];
+        };
+        /** @enum {string} */
+        CompletionStatus: "success";
+        ContextAdded: {
+            id: string;
+        };
+        /** @description What is absent does not matter; both times are included. */
+        ContextFilter: {
+            type?: string | null;
+            success?: boolean | null;
+            since?: components["schemas"]["Timestamp"] | null;
+            until?: components["schemas"]["Timestamp"] | null;
+        };
+        ContextHit: {
+            id: string;
+            text: string;
+            /**
+             * Format: float
+             * @description Compares within one answer only.
+             */
+            score: number;
+            type: string;
+            success: boolean;
+            task_id?: string | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        ContextResults: {
+            /** @description Best first. */
+            results: components["schemas"]["ContextHit"][];
+        };
+        CreateAgent: {
+            /** @description Unique in the project. */
+            name: string;
+            role?: string | null;
+            description?: string | null;
+            /** @description The server's default model where absent. */
+            model?: string | null;
+            /** Format: double */
+            temperature?: number | null;
+            /** Format: int32 */
+            max_tokens?: number | null;
+            /** @description May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and `{{householdId}}`. */
+            system_prompt?: string | null;
+            /** @description Tools for reading and for finishing where absent. */
+            allowed_tools?: components["schemas"]["Tool"][] | null;
+            file_restrictions?: string[] | null;
+            /**
+             * Format: int32
+             * @description Tasks at once; 4 where absent.
+             */
+            concurrency_limit?: number | null;
+        };
+        /** @description Body of `POST /my/chat/sessions`. */
+        CreateChat: {
+            project_id?: components["schemas"]["ProjectId"] | null;
+            /** @description The first line said where absent. */
+            title?: string | null;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+        };
+        CreateProject: {
+            name: string;
+            description?: string | null;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+        };
+        CreateSession: {
+            session_id: components["schemas"]["SessionId"];
+            /** @description Appended to each agent's own prompt. */
+            system_prompt?: string | null;
+        };
+        CurrentAgent: {
+            session_id: components["schemas"]["SessionId"];
+            current_agent: components["schemas"]["AgentName"];
+            /** Format: int64 */
+            switch_count: number;
+            last_switch_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description SHA-256 as lower-case hex. */
+        Digest: string;
+        DirectAgentCall: {
+            agent: components["schemas"]["AgentName"];
+            /** @description The user message that is answered. */
+            message_id: components["schemas"]["MessageId"];
+        };
+        /** @description What a direct call came to. */
+        DirectAnswer: {
+            /** @description The assistant's message; the user's while the call waits for somebody. */
+            message_id: components["schemas"]["MessageId"];
+            mode: components["schemas"]["ChatMode"];
+            agent: components["schemas"]["AgentName"];
+            status: components["schemas"]["TurnStatus"];
+            success: boolean;
+            response?: string | null;
+            /** @description What the agent was reminded of from its memory. */
+            context?: string[];
+            usage?: components["schemas"]["Usage"] | null;
+            /** @description What the call waits for: the data of the event that asked. */
+            pending?: Record<string, unknown> | null;
+            error?: string | null;
+            /** @description `timeout`, `execution`, `unavailable` or `cancelled`. */
+            error_type?: string | null;
+            error_code?: components["schemas"]["ErrorCode"] | null;
+            detail?: string | null;
+        };
+        /** @description The closing frame of a stream, `event: done`. */
+        Done: {
+            status: components["schemas"]["TurnStatus"];
+        };
+        /** @description The body of every error answer. */
+        ErrorBody: {
+            detail: string;
+            error_code?: components["schemas"]["ErrorCode"] | null;
+            details?: Record<string, unknown>;
+        };
+        /**
+         * @description Stable codes of the API. The text is the contract; the status applies before a stream has started.
+         * @enum {string}
+         */
+        ErrorCode: "TOOL_VALIDATION_ERROR" | "FILE_RESTRICTION_ERROR" | "INVALID_MESSAGE_TYPE" | "MISSING_REQUIRED_FIELD" | "SESSION_NOT_FOUND" | "SESSION_CREATION_FAILED" | "AGENT_NOT_FOUND" | "AGENT_SWITCH_FAILED" | "CLASSIFICATION_FAILED" | "LLM_TIMEOUT" | "LLM_ERROR" | "LLM_PROXY_UNAVAILABLE" | "PENDING_APPROVAL_NOT_FOUND" | "HITL_TIMEOUT" | "INVALID_DECISION" | "DB_CONNECTION_ERROR" | "DB_WRITE_ERROR" | "DB_READ_ERROR" | "TOOL_CALL_NOT_FOUND" | "TOOL_CALL_CLAIMED" | "MULTIPLE_TOOL_CALLS" | "INVALID_TOOL_ARGUMENTS" | "AGENT_UNAVAILABLE" | "QUEUE_FULL" | "TASK_TIMEOUT" | "INVALID_PLAN" | "PLAN_NOT_FOUND" | "PROJECT_NOT_FOUND" | "STEP_LIMIT" | "CANCELLED" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "CONFLICT" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED";
+        ErrorData: {
+            message: string;
+            error_code: components["schemas"]["ErrorCode"];
+            details?: Record<string, unknown>;
+        };
+        /** @description One frame of an event stream. */
+        EventFrame: {
+            /** @description The number of the event; absent where nothing is stored. */
+            id?: string;
+            /** @enum {string} */
+            event: "message" | "error" | "done";
+            /** @description An event, or how the turn stands in the frame that closes the stream. */
+            data: string;
+        };
+        Gap: {
+            /** Format: int64 */
+            from: number;
+            /** Format: int64 */
+            to: number;
+        };
+        /** @description One frame of the Chat's stream. */
+        GlobalChatFrame: {
+            /** @description The id of the message. */
+            id: string;
+            /** @enum {string} */
+            event: "message";
+            /** @description A message. */
+            data: string;
+        };
+        /** @description One message of the Chat. */
+        GlobalMessage: {
+            id: components["schemas"]["GlobalMessageId"];
+            ts: components["schemas"]["Timestamp"];
+            role: components["schemas"]["GlobalRole"];
+            /** @description Who speaks: an agent's name, `user`, or `ChatAgent` for the server itself. */
+            author: string;
+            /** @description Never blank. */
+            text: string;
+            meta?: components["schemas"]["GlobalMeta"] | null;
+        };
+        /**
+         * Format: int64
+         * @description One message of the global Chat; later ones have larger numbers, also after a restart.
+         */
+        GlobalMessageId: number;
+        /** @description What else is known of a message. */
+        GlobalMeta: {
+            reply_to?: components["schemas"]["GlobalMessageId"] | null;
+            /** @description `question` waits for an answer until a message replies to it; `signal` wakes AdaptiveAgent. */
+            tags?: string[];
+            user_id?: components["schemas"]["UserId"] | null;
+        };
+        /** @enum {string} */
+        GlobalRole: "agent" | "user" | "system";
+        Health: {
+            status: components["schemas"]["HealthStatus"];
+            version: string;
+            multi_agent_mode: boolean;
+            registered_agents: components["schemas"]["AgentName"][];
+            /** @description What the status is made of, by name. */
+            checks: {
+                [key: string]: components["schemas"]["HealthCheck"];
+            };
+        };
+        HealthCheck: {
+            status: components["schemas"]["HealthStatus"];
+            detail?: string | null;
+        };
+        /** @enum {string} */
+        HealthStatus: "healthy" | "degraded" | "unhealthy";
+        HistoryCompacted: {
+            /**
+             * Format: int64
+             * @description How many messages the summary stands for.
+             */
+            messages: number;
+            summary: string;
+        };
+        /** @description A person's decision; `decision` is APPROVE, EDIT or REJECT in any case. */
+        HitlDecision: {
+            decision?: string | null;
+            /** @description The new arguments, for EDIT. */
+            modified_args?: Record<string, unknown> | null;
+            feedback?: string | null;
+            /** @description With APPROVE: later calls of the same kind pass for the rest of the session. */
+            remember?: boolean | null;
+            /** @description The digest that was shown; a wrong one is refused. */
+            digest?: string | null;
+        };
+        LoggedIn: {
+            user_id: components["schemas"]["UserId"];
+            expires_at: components["schemas"]["Timestamp"];
+        };
+        /** @description The ticket of a login link. */
+        Login: {
+            ticket: string;
+        };
+        /** @description A message of the history. `name` is the agent (assistant) or the tool (tool). */
+        Message: {
+            message_id: components["schemas"]["MessageId"];
+            role: components["schemas"]["Role"];
+            content: string;
+            agent_id?: components["schemas"]["AgentName"] | null;
+            name?: string | null;
+            tool_calls?: components["schemas"]["ToolCall"][];
+            tool_call_id?: components["schemas"]["CallId"] | null;
+            timestamp: components["schemas"]["Timestamp"];
+            usage?: components["schemas"]["Usage"] | null;
+            /** @description Set when this message reports a failure instead of an answer. */
+            error?: boolean;
+        };
+        /** @description The message is durable and will be worked on. */
+        MessageAccepted: {
+            message_id?: components["schemas"]["MessageId"] | null;
+            mode: components["schemas"]["ChatMode"];
+            status: components["schemas"]["AcceptedStatus"];
+            workflow_id?: components["schemas"]["WorkflowId"] | null;
+            /**
+             * Format: int64
+             * @description How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
+             */
+            position?: number | null;
+        };
+        MessageCreated: components["schemas"]["Message"] & components["schemas"]["Origin"] & {
+            workflow_id?: components["schemas"]["WorkflowId"] | null;
+            warnings?: string[];
+        };
+        MessageDelta: components["schemas"]["Origin"] & {
+            content: string;
+            agent: components["schemas"]["AgentName"];
+            message_id: components["schemas"]["MessageId"];
+            /**
+             * Format: int32
+             * @description A higher attempt replaces what was shown for this message.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description Where `content` starts, in bytes of the message's UTF-8 text.
+             */
+            offset: number;
+        };
+        /** @description One stored message. */
+        MessageId: string;
+        MessageList: {
+            messages: components["schemas"]["Message"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        MessagePosted: {
+            id: components["schemas"]["GlobalMessageId"];
+        };
+        MessageQueued: {
+            message_id: components["schemas"]["MessageId"];
+            workflow_id?: components["schemas"]["WorkflowId"] | null;
+            /**
+             * Format: int64
+             * @description 1 = next.
+             */
+            position: number;
+        };
+        /** @enum {string} */
+        MessageType: "user_message" | "tool_result" | "switch_agent" | "hitl_decision";
+        /** @description An open approval and where it waits. */
+        OpenApproval: components["schemas"]["ApprovalInfo"] & {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+        };
+        /** @description The task that something belongs to; empty for a session's own turn. */
+        Origin: {
+            plan_id?: components["schemas"]["PlanId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+        };
+        PendingApprovals: {
+            session_id: components["schemas"]["SessionId"];
+            pending_approvals: components["schemas"]["ApprovalInfo"][];
+        };
+        /** @description A plan as people see it. */
+        Plan: {
+            plan_id: components["schemas"]["PlanId"];
+            workflow_id: components["schemas"]["WorkflowId"];
+            status: components["schemas"]["PlanStatus"];
+            /** @description The planner gave nothing usable; one agent was chosen by keywords. */
+            fallback: boolean;
+            /** Format: double */
+            estimated_cost_usd: number;
+            /** @description Whether the price of every task's model is known; if not, the estimate covers only a part. */
+            cost_known: boolean;
+            requires_approval: boolean;
+            tasks: components["schemas"]["Task"][];
+        };
+        /** @description A person's word about a plan; `decision` is approve, reject or edit in any case. */
+        PlanDecision: {
+            decision: string;
+            /** @description The tasks as they should run, for `edit`. */
+            tasks?: components["schemas"]["PlannedTask"][] | null;
+            feedback?: string | null;
+            /** @description The digest that was shown; a wrong one is refused. */
+            digest?: string | null;
+        };
+        /** @description One plan of a session; also the call id of its approval. */
+        PlanId: string;
+        PlanList: {
+            plans: components["schemas"]["Plan"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        PlanRequest: components["schemas"]["ApprovalInfo"] & {
+            plan_id: components["schemas"]["PlanId"];
+        };
+        PlanResolved: {
+            plan_id: components["schemas"]["PlanId"];
+            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
+            decision: string;
+            decided_by: string;
+            reason?: string | null;
+            /** @description The tasks as they will run, after an edit. */
+            tasks?: components["schemas"]["PlannedTask"][];
+        };
+        /** @enum {string} */
+        PlanStatus: "awaiting_approval" | "running" | "completed" | "partial" | "failed" | "cancelled";
+        /** @description A task as the planner, or a person who edits the plan, writes it. */
+        PlannedTask: {
+            id: components["schemas"]["TaskId"];
+            agent: string;
+            description: string;
+            depends_on?: components["schemas"]["TaskId"][];
+            /** Format: int64 */
+            estimated_tokens?: number;
+        };
+        /** @description Body of `POST /chat/agent_message`. */
+        PostAgentMessage: {
+            author: string;
+            text: string;
+            meta?: components["schemas"]["AgentMeta"] | null;
+        };
+        /** @description Body of `POST /chat/user_message`. */
+        PostUserMessage: {
+            /** @description Blank or missing is refused with 400. */
+            text: string;
+        };
+        Project: {
+            project_id: components["schemas"]["ProjectId"];
+            name: string;
+            description?: string | null;
+            /**
+             * Format: double
+             * @description What the project may spend; absent = no limit.
+             */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+            /** @description Where sessions go that name no project. */
+            is_default: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description An agent of a project. */
+        ProjectAgent: {
+            agent_id: components["schemas"]["AgentId"];
+            name: components["schemas"]["AgentName"];
+            role: string;
+            description: string;
+            model: string;
+            /**
+             * Format: double
+             * @description The model's own default where absent.
+             */
+            temperature?: number | null;
+            /** Format: int32 */
+            max_tokens?: number | null;
+            system_prompt: string;
+            allowed_tools: components["schemas"]["Tool"][];
+            /** @description Regular expressions; only files that match one of them may be written. Absent = no restriction. */
+            file_restrictions?: string[] | null;
+            /** Format: int32 */
+            concurrency_limit: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        ProjectAgentList: {
+            agents: components["schemas"]["ProjectAgent"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        /**
+         * Format: int64
+         * @description One project of a user.
+         */
+        ProjectId: number;
+        ProjectList: {
+            projects: components["schemas"]["Project"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        ProjectUsage: {
+            project_id: components["schemas"]["ProjectId"];
+            usage: components["schemas"]["UsageTotal"];
+        };
+        Question: {
+            call_id: components["schemas"]["CallId"];
+            question: string;
+            options?: string[];
+            agent: components["schemas"]["AgentName"];
+        };
+        RenameChat: {
+            title: string;
+        };
+        ResultAck: {
+            call_id: components["schemas"]["CallId"];
+            /** @description The same result came before. */
+            duplicate: boolean;
+        };
+        /** @enum {string} */
+        Role: "system" | "user" | "assistant" | "tool";
+        /** @description The answer to saving an agent. */
+        SavedAgent: components["schemas"]["ProjectAgent"] & {
+            /** @description What was saved but may not work as written: unknown placeholders in the prompt, an unknown model. */
+            warnings: string[];
+        };
+        /** @description Body of `POST …/agents/{agent_id}/context/search`. */
+        SearchContext: {
+            query: string;
+            /**
+             * Format: int32
+             * @description 5 where absent.
+             */
+            top_k?: number | null;
+            filter?: components["schemas"]["ContextFilter"] | null;
+        };
+        /** @description Body of `POST /my/chat/{session_id}/message`. */
+        SendMessage: {
+            content: string;
+            /** @description An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned. */
+            target_agent?: string | null;
+            client_message_id?: components["schemas"]["ClientMessageId"] | null;
+        };
+        /** @description Answer of an action on a session. */
+        SessionAck: {
+            session_id: components["schemas"]["SessionId"];
+            /** @description What the action did: `reset`, `cancelled`, `idle` (there was nothing to cancel), `restored`. */
+            status: string;
+            current_agent: components["schemas"]["AgentName"];
+            turn?: components["schemas"]["TurnStatus"] | null;
+            /** Format: int64 */
+            queued: number;
+        };
+        SessionCreated: {
+            session_id: components["schemas"]["SessionId"];
+            created_at: components["schemas"]["Timestamp"];
+            status: string;
+        };
+        SessionHistory: {
+            session_id: components["schemas"]["SessionId"];
+            messages: components["schemas"]["Message"][];
+        };
+        /** @description One conversation. Chosen by the caller in the runtime realm, by the server in a project. */
+        SessionId: string;
+        SessionInfo: {
+            session_id: components["schemas"]["SessionId"];
+            title?: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            last_activity: components["schemas"]["Timestamp"];
+            is_active: boolean;
+            /** Format: int64 */
+            message_count: number;
+        };
+        SessionList: {
+            sessions: components["schemas"]["SessionInfo"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        SessionUsage: {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+            title?: string | null;
+            usage: components["schemas"]["UsageTotal"];
+        };
+        SpaceHealth: {
+            status: components["schemas"]["HealthStatus"];
+            /** @description What the status is made of, by name. */
+            checks: {
+                [key: string]: components["schemas"]["HealthCheck"];
+            };
+        };
+        /** @description `get_metrics` of a worker space. */
+        SpaceMetrics: {
+            user_id: components["schemas"]["UserId"];
+            project_id: components["schemas"]["ProjectId"];
+            /** @description Whether the space is live; reading a cleaned one does not rebuild it. */
+            active: boolean;
+            /** Format: int64 */
+            active_agents: number;
+            /** Format: int64 */
+            cache_size: number;
+            /** Format: int64 */
+            total_tasks_processed: number;
+            /** Format: int64 */
+            active_tasks: number;
+            /** Format: int64 */
+            queued_tasks: number;
+            /**
+             * Format: double
+             * @description Seconds.
+             */
+            uptime: number;
+            is_healthy: boolean;
+            /** Format: int64 */
+            direct_calls_count: number;
+            /** Format: int64 */
+            orchestrated_calls_count: number;
+            average_duration: components["schemas"]["AverageDuration"];
+            /** Format: int64 */
+            attached_clients: number;
+        };
+        SwitchAgent: {
+            from_agent: components["schemas"]["AgentName"];
+            to_agent: components["schemas"]["AgentName"];
+            reason: string;
+            confidence?: string | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        SwitchEntry: {
+            from_agent: components["schemas"]["AgentName"];
+            to_agent: components["schemas"]["AgentName"];
+            reason: string;
+            confidence?: string | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        Task: {
+            id: components["schemas"]["TaskId"];
+            agent: components["schemas"]["AgentName"];
+            description: string;
+            depends_on: components["schemas"]["TaskId"][];
+            status: components["schemas"]["TaskStatus"];
+            /** Format: int64 */
+            estimated_tokens: number;
+            /**
+             * Format: double
+             * @description Absent when the price of the agent's model is not known.
+             */
+            estimated_cost_usd?: number | null;
+            result?: string | null;
+            error?: components["schemas"]["ErrorData"] | null;
+            usage?: components["schemas"]["Usage"] | null;
+        };
+        /** @description A direct call or a task of a plan that ended well. */
+        TaskCompleted: components["schemas"]["Origin"] & {
+            agent: components["schemas"]["AgentName"];
+            success: boolean;
+            response: string;
+            /** @description The assistant message that holds the answer. */
+            message_id: components["schemas"]["MessageId"];
+            /** @description What the agent was reminded of from its memory. */
+            context?: string[];
+            usage?: components["schemas"]["Usage"] | null;
+        };
+        TaskFailed: {
+            plan_id: components["schemas"]["PlanId"];
+            task_id: components["schemas"]["TaskId"];
+            agent: components["schemas"]["AgentName"];
+            error: components["schemas"]["ErrorData"];
+        };
+        /** @description One task; unique within its plan. */
+        TaskId: string;
+        TaskProgress: {
+            plan_id: components["schemas"]["PlanId"];
+            task_id: components["schemas"]["TaskId"];
+            agent: components["schemas"]["AgentName"];
+            /**
+             * Format: int32
+             * @description Model steps so far.
+             */
+            step: number;
+            /** @description What the step did: `answer`, or the tools it calls. */
+            note: string;
+            /** Format: int64 */
+            tasks_done: number;
+            /** Format: int64 */
+            tasks_total: number;
+        };
+        TaskSkipped: {
+            plan_id: components["schemas"]["PlanId"];
+            task_id: components["schemas"]["TaskId"];
+            agent: components["schemas"]["AgentName"];
+            /** @description The task whose failure left this one without what it needs. */
+            because_of: components["schemas"]["TaskId"];
+        };
+        TaskStarted: {
+            plan_id: components["schemas"]["PlanId"];
+            task_id: components["schemas"]["TaskId"];
+            agent: components["schemas"]["AgentName"];
+            description: string;
+        };
+        /** @enum {string} */
+        TaskStatus: "pending" | "queued" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
+        /**
+         * Format: date-time
+         * @description Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g. `2026-01-13T20:00:00.000Z`.
+         */
+        Timestamp: string;
+        /** @enum {string} */
+        Tool: "read_file" | "write_file" | "list_files" | "search_in_code" | "create_directory" | "execute_command" | "attempt_completion" | "ask_followup_question" | "switch_mode" | "echo" | "calculator";
+        /** @description One tool call of an assistant message, with the arguments as the model gave them. */
+        ToolCall: {
+            call_id: components["schemas"]["CallId"];
+            name: string;
+            arguments: Record<string, unknown>;
+        };
+        ToolCallChunk: {
+            tool_call: components["schemas"]["ToolCall"];
+            requires_approval: boolean;
+            /** @description Present once a person (or a remembered rule) has said yes. */
+            approved?: boolean;
+            reason?: string | null;
+            digest: components["schemas"]["Digest"];
+            /** @description The simple commands a shell line is made of, each with why it asks. */
+            parts?: components["schemas"]["CommandPart"][];
+            expires_at?: components["schemas"]["Timestamp"] | null;
+            agent: components["schemas"]["AgentName"];
+            user_id?: components["schemas"]["UserId"] | null;
+        };
+        ToolCallClosed: {
+            call_id: components["schemas"]["CallId"];
+            outcome: components["schemas"]["CallOutcome"];
+        };
+        ToolResultChunk: {
+            call_id: components["schemas"]["CallId"];
+            tool_name: string;
+            result: unknown;
+        };
+        /**
+         * @description How a turn stands when its stream ends.
+         * @enum {string}
+         */
+        TurnStatus: "completed" | "awaiting_tool_result" | "awaiting_approval" | "awaiting_answer" | "failed" | "cancelled";
+        /** @description What a model call used, as the model reported it. */
+        Usage: {
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            completion_tokens: number;
+            /** Format: int64 */
+            total_tokens: number;
+            /** Format: double */
+            cost_usd?: number | null;
+        };
+        UsageReport: {
+            total: components["schemas"]["UsageTotal"];
+            projects: components["schemas"]["ProjectUsage"][];
+            /** @description The sessions with the newest activity. */
+            sessions: components["schemas"]["SessionUsage"][];
+            agents: components["schemas"]["AgentUsage"][];
+        };
+        /** @description Tokens and dollars of many model calls. */
+        UsageTotal: {
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            completion_tokens: number;
+            /** Format: int64 */
+            total_tokens: number;
+            /**
+             * Format: double
+             * @description The part whose price is known.
+             */
+            cost_usd: number;
+            /** @description Whether that is all of it. */
+            cost_known: boolean;
+        };
+        UserAnswer: {
+            question_id: components["schemas"]["GlobalMessageId"];
+            answer: string;
+        };
+        /**
+         * Format: int64
+         * @description A person, as named by a token's `sub`: a positive integer.
+         */
+        UserId: number;
+        WorkflowCompleted: {
+            plan_id: components["schemas"]["PlanId"];
+            workflow_id: components["schemas"]["WorkflowId"];
+            status: components["schemas"]["WorkflowStatus"];
+            response: string;
+            message_id?: components["schemas"]["MessageId"] | null;
+            usage?: components["schemas"]["Usage"] | null;
+        };
+        /** @description A plan being executed. */
+        WorkflowId: string;
+        /** @enum {string} */
+        WorkflowStatus: "completed" | "partial" | "failed" | "cancelled";
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;

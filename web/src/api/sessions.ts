@@ -1,0 +1,115 @@
+// Sessions, their messages, questions and plans.
+import { createParser } from "eventsource-parser";
+import { client, value } from "./client";
+import type { Message, PlanDecision, Session, SessionDetail } from "./types";
+
+const PAGE = 1000;
+const at = (session_id: string) => ({ params: { path: { session_id } } });
+
+export async function listSessions(project_id: number): Promise<Session[]> {
+  const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, limit: PAGE } } }));
+  return list.sessions;
+}
+
+export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
+
+export const sessionDetail = (id: string): Promise<SessionDetail> =>
+  value(client.GET("/my/chat/sessions/{session_id}", at(id)));
+
+export const renameSession = (id: string, title: string) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { ...at(id), body: { title } }));
+
+export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", at(id)));
+
+/** Everything said, oldest first. */
+export async function allMessages(session_id: string): Promise<Message[]> {
+  const messages: Message[] = [];
+  for (;;) {
+    const query = { limit: PAGE, offset: messages.length };
+    const list = await value(client.GET("/my/chat/{session_id}/messages", { params: { path: { session_id }, query } }));
+    messages.push(...list.messages);
+    if (list.messages.length < PAGE) return messages;
+  }
+}
+
+/** Sends and does not wait: what comes of it is on the session's stream. Gives the message's id where it has one. */
+export async function sendMessage(
+  id: string,
+  content: string,
+  target_agent: string | undefined,
+  client_message_id: string,
+): Promise<string | undefined> {
+  const abort = new AbortController();
+  const body =
+    target_agent === undefined ? { content, client_message_id } : { content, target_agent, client_message_id };
+  // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
+  const stream = await value(
+    client.POST("/my/chat/{session_id}/message", {
+      ...at(id),
+      body,
+      headers: { accept: "text/event-stream" },
+      parseAs: "stream",
+      signal: abort.signal,
+    }),
+  );
+  const { data } = await firstEvent(stream as unknown as ReadableStream<Uint8Array<ArrayBuffer>>);
+  abort.abort();
+  return data?.message_id;
+}
+
+async function firstEvent(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+): Promise<{ data?: { message_id?: string } }> {
+  let first: string | undefined;
+  const parser = createParser({ onEvent: (event) => (first ??= event.data) });
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  while (first === undefined) {
+    const { done, value: text } = await reader.read();
+    if (done) return {};
+    parser.feed(text);
+  }
+  return JSON.parse(first) as { data?: { message_id?: string } };
+}
+
+/** A direct call that waits for its answer. */
+export const askAgent = (id: string, content: string, target_agent: string) =>
+  value(client.POST("/my/chat/{session_id}/message", { ...at(id), body: { content, target_agent } }));
+
+export const cancelTurn = (id: string, dropQueue: boolean) =>
+  value(
+    client.POST("/my/chat/{session_id}/cancel", {
+      params: { path: { session_id: id }, query: dropQueue ? { queue: "drop" } : {} },
+    }),
+  );
+
+export const answerQuestion = (session_id: string, call_id: string, answer: string) =>
+  value(
+    client.POST("/my/chat/{session_id}/questions/{call_id}/answer", {
+      params: { path: { session_id, call_id } },
+      body: { answer },
+    }),
+  );
+
+export async function listPlans(id: string) {
+  const query = { limit: PAGE };
+  const list = await value(client.GET("/my/chat/{session_id}/plans", { params: { path: { session_id: id }, query } }));
+  return list.plans;
+}
+
+export const decidePlan = (session_id: string, plan_id: string, body: PlanDecision) =>
+  value(
+    client.POST("/my/chat/{session_id}/plans/{plan_id}/decision", { params: { path: { session_id, plan_id } }, body }),
+  );
+
+export const retryPlan = (session_id: string, plan_id: string) =>
+  value(client.POST("/my/chat/{session_id}/plans/{plan_id}/retry", { params: { path: { session_id, plan_id } } }));
+
+export async function taskMessages(session_id: string, plan_id: string, task_id: string): Promise<Message[]> {
+  const path = { session_id, plan_id, task_id };
+  const list = await value(
+    client.GET("/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages", {
+      params: { path, query: { limit: PAGE } },
+    }),
+  );
+  return list.messages;
+}

@@ -1,0 +1,51 @@
+// The words of the API, as the generated schema spells them.
+import type { components } from "./schema.mjs";
+
+type Schemas = components["schemas"];
+
+export type ChatEvent = Schemas["ChatEvent"];
+export type ChatEventOf<T extends ChatEvent["type"]> = Extract<ChatEvent, { type: T }>;
+export type Message = Schemas["Message"];
+export type ToolCall = Schemas["ToolCall"];
+export type ToolName = Schemas["Tool"];
+export type CommandPart = Schemas["CommandPart"];
+export type CallOutcome = Schemas["CallOutcome"];
+export type TurnStatus = Schemas["TurnStatus"];
+export type AgentStatus = Schemas["AgentStatus"];
+export type Usage = Schemas["Usage"];
+export type UsageTotal = Schemas["UsageTotal"];
+export type UsageReport = Schemas["UsageReport"];
+export type ApprovalInfo = Schemas["ApprovalInfo"];
+export type OpenApproval = Schemas["OpenApproval"];
+export type Decision = Schemas["HitlDecision"];
+export type Plan = Schemas["Plan"];
+export type Task = Schemas["Task"];
+export type TaskStatus = Schemas["TaskStatus"];
+export type PlannedTask = Schemas["PlannedTask"];
+export type PlanDecision = Schemas["PlanDecision"];
+export type Project = Schemas["Project"];
+export type ProjectAgent = Schemas["ProjectAgent"];
+export type SavedAgent = Schemas["SavedAgent"];
+export type CreateAgent = Schemas["CreateAgent"];
+export type ChangeAgent = Schemas["ChangeAgent"];
+export type AgentMetrics = Schemas["AgentMetrics"];
+export type AgentStatusInfo = Schemas["AgentStatusInfo"];
+export type ContextHit = Schemas["ContextHit"];
+export type Session = Schemas["ChatSession"];
+export type SessionDetail = Schemas["ChatDetail"];
+export type Health = Schemas["Health"];
+export type HealthStatus = Schemas["HealthStatus"];
+export type SpaceHealth = Schemas["SpaceHealth"];
+export type SpaceMetrics = Schemas["SpaceMetrics"];
+export type AuditList = Schemas["AuditList"];
+export type AuditEntry = Schemas["AuditEntry"];
+
+/** A message of the global Chat. */
+export interface ChatMessage {
+  id: number;
+  ts: string | number;
+  role: "agent" | "user" | "system";
+  author: string;
+  text: string;
+  meta?: { reply_to?: number | null; tags?: string[]; user_id?: number | null } | null;
+}

@@ -1,0 +1,198 @@
+// The definition of an agent, for a new one or a known one.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { ChangeAgent, ProjectAgent, ToolName } from "../api/types";
+import { t } from "../feeds/preferences";
+
+const TOOLS: readonly ToolName[] = [
+  "read_file",
+  "write_file",
+  "list_files",
+  "search_in_code",
+  "create_directory",
+  "execute_command",
+  "attempt_completion",
+  "ask_followup_question",
+];
+const FIRST_TOOLS: readonly ToolName[] = [
+  "read_file",
+  "list_files",
+  "search_in_code",
+  "attempt_completion",
+  "ask_followup_question",
+];
+
+/** What a form gives: enough to make an agent, and to change one. */
+export type AgentValues = ChangeAgent & { name: string };
+
+interface AgentFormProps {
+  agent: ProjectAgent | undefined;
+  onSave: (values: AgentValues) => Promise<boolean>;
+}
+
+interface Values {
+  name: string;
+  role: string;
+  description: string;
+  model: string;
+  temperature: string;
+  maxTokens: string;
+  prompt: string;
+  tools: readonly ToolName[];
+  restrictions: string;
+  concurrency: string;
+}
+
+function valuesOf(agent: ProjectAgent | undefined): Values {
+  return {
+    name: agent?.name ?? "",
+    role: agent?.role ?? "",
+    description: agent?.description ?? "",
+    model: agent?.model ?? "",
+    temperature: agent?.temperature?.toString() ?? "",
+    maxTokens: agent?.max_tokens?.toString() ?? "",
+    prompt: agent?.system_prompt ?? "",
+    tools: agent?.allowed_tools ?? FIRST_TOOLS,
+    restrictions: agent?.file_restrictions?.join("\n") ?? "",
+    concurrency: agent?.concurrency_limit.toString() ?? "4",
+  };
+}
+
+function bodyOf(values: Values): AgentValues {
+  const number = (text: string) => (text.trim() === "" ? null : Number(text));
+  const restrictions = values.restrictions.split("\n").filter((line) => line.trim() !== "");
+  return {
+    name: values.name,
+    role: values.role,
+    description: values.description,
+    ...(values.model.trim() !== "" && { model: values.model }),
+    temperature: number(values.temperature),
+    max_tokens: number(values.maxTokens),
+    system_prompt: values.prompt,
+    allowed_tools: [...values.tools],
+    file_restrictions: restrictions.length > 0 ? restrictions : null,
+    concurrency_limit: Number(values.concurrency),
+  };
+}
+
+export function AgentForm({ agent, onSave }: AgentFormProps) {
+  const [values, setValues] = useState(() => valuesOf(agent));
+  const [isSaving, setSaving] = useState(false);
+  const set = (change: Partial<Values>) => setValues({ ...values, ...change });
+  const text = (name: keyof Values & ("role" | "description" | "model")) => (
+    <input type="text" value={values[name]} onInput={(event) => set({ [name]: event.currentTarget.value })} />
+  );
+  const save = async () => {
+    setSaving(true);
+    await onSave(bodyOf(values));
+    setSaving(false);
+  };
+  const offered = [...new Set([...TOOLS, ...values.tools])];
+  return (
+    <form
+      class="agent-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+    >
+      {agent === undefined && (
+        <Field label={t("agents.name")} hint={t("agents.nameHint")}>
+          <input
+            type="text"
+            required
+            pattern="[a-z0-9_]{1,64}"
+            value={values.name}
+            onInput={(event) => set({ name: event.currentTarget.value })}
+          />
+        </Field>
+      )}
+      <div class="field-row">
+        <Field label={t("agents.role")}>{text("role")}</Field>
+        <Field label={t("agents.model")}>{text("model")}</Field>
+      </div>
+      <Field label={t("agents.description")}>{text("description")}</Field>
+      <Field label={t("agents.prompt")} hint={t("agents.promptHint")}>
+        <textarea
+          class="mono"
+          rows={10}
+          value={values.prompt}
+          onInput={(event) => set({ prompt: event.currentTarget.value })}
+        />
+      </Field>
+      <div class="field-row">
+        <Field label={t("agents.temperature")}>
+          <input
+            type="number"
+            min="0"
+            max="2"
+            step="0.1"
+            value={values.temperature}
+            onInput={(event) => set({ temperature: event.currentTarget.value })}
+          />
+        </Field>
+        <Field label={t("agents.maxTokens")}>
+          <input
+            type="number"
+            min="1"
+            max="200000"
+            value={values.maxTokens}
+            onInput={(event) => set({ maxTokens: event.currentTarget.value })}
+          />
+        </Field>
+        <Field label={t("agents.concurrency")}>
+          <input
+            type="number"
+            min="1"
+            max="64"
+            required
+            value={values.concurrency}
+            onInput={(event) => set({ concurrency: event.currentTarget.value })}
+          />
+        </Field>
+      </div>
+      <fieldset class="checks">
+        <legend>{t("agents.tools")}</legend>
+        {offered.map((tool) => (
+          <label key={tool} class="check">
+            <input
+              type="checkbox"
+              checked={values.tools.includes(tool)}
+              onChange={(event) =>
+                set({
+                  tools: event.currentTarget.checked
+                    ? [...values.tools, tool]
+                    : values.tools.filter((other) => other !== tool),
+                })
+              }
+            />
+            <code>{tool}</code>
+          </label>
+        ))}
+      </fieldset>
+      <Field label={t("agents.restrictions")} hint={t("agents.restrictionsHint")}>
+        <textarea
+          class="mono"
+          rows={2}
+          value={values.restrictions}
+          onInput={(event) => set({ restrictions: event.currentTarget.value })}
+        />
+      </Field>
+      <div class="form-foot">
+        <button type="submit" class="primary" disabled={isSaving}>
+          {agent === undefined ? t("app.create") : t("app.save")}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function Field({ label, hint, children }: { label: string; hint?: string; children: ComponentChildren }) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      {children}
+      {hint !== undefined && <small class="hint">{hint}</small>}
+    </label>
+  );
+}

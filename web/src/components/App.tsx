@@ -1,0 +1,238 @@
+// The frame around all views.
+import type { ComponentType } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import {
+  access,
+  addProject,
+  attempt,
+  connection,
+  isDemo,
+  leave,
+  notice,
+  projectId,
+  projects,
+  route,
+} from "../feeds/app";
+import { waiting } from "../feeds/approvals";
+import { unreadCount } from "../feeds/chat";
+import { locale, t, theme, THEMES } from "../feeds/preferences";
+import { LOCALE_NAMES, LOCALES } from "../i18n/text";
+import { linkTo, VIEWS, type View } from "../state/route";
+import { ApprovalsView } from "./ApprovalsView";
+import { ChatView } from "./ChatView";
+import { useFocus } from "./focus";
+import { Icon, Mark } from "./Icon";
+import { lazy } from "./Lazy";
+import { LoginView } from "./LoginView";
+import { SessionsView } from "./SessionsView";
+
+const SHOWN: Record<View, ComponentType> = {
+  chat: ChatView,
+  sessions: SessionsView,
+  approvals: ApprovalsView,
+  plans: lazy(() => import("./PlansView")),
+  agents: lazy(() => import("./AgentsView")),
+  operations: lazy(() => import("./OperationsView")),
+};
+
+export function App() {
+  const main = useRef<HTMLElement>(null);
+  const { view } = route.value;
+  useTitle(view);
+  if (access.value.state === "unknown") return <p class="hint starting">{t("app.loading")}</p>;
+  if (access.value.state === "offline") {
+    return (
+      <p class="hint starting" role="status">
+        {t("app.offline")}
+      </p>
+    );
+  }
+  if (access.value.state === "out") return <LoginView failure={access.value.failure} />;
+  const Shown = SHOWN[view];
+  return (
+    <div class="app">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        {t("nav.skip")}
+      </button>
+      <Sidebar view={view} />
+      <main ref={main} tabIndex={-1}>
+        {isDemo.value && (
+          <p class="banner" role="note">
+            <strong>{t("app.demo")}</strong> <span>{t("app.demoText")}</span>
+          </p>
+        )}
+        {connection.value === "cut" && (
+          <p class="banner is-warning" role="status">
+            {t("app.reconnecting")}
+          </p>
+        )}
+        <Shown />
+      </main>
+      <Notice />
+    </div>
+  );
+}
+
+function useTitle(view: View) {
+  const count = waiting.value.length + unreadCount.value;
+  const title = `${count > 0 ? `(${count}) ` : ""}${t(`nav.${view}`)} · CodeLab`;
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+}
+
+function Sidebar({ view }: { view: View }) {
+  const marks: Partial<Record<View, number>> = { chat: unreadCount.value, approvals: waiting.value.length };
+  return (
+    <div class="sidebar">
+      <p class="brand">
+        <Mark /> CodeLab
+      </p>
+      <nav aria-label={t("nav.label")}>
+        <ul>
+          {VIEWS.map((name) => (
+            <li key={name}>
+              <a href={linkTo(name)} aria-current={name === view ? "page" : undefined} data-view={name}>
+                <Icon name={name} />
+                <span class="nav-text">{t(`nav.${name}`)}</span>
+                {(marks[name] ?? 0) > 0 && (
+                  <span class={`mark mark-${name}`}>
+                    {marks[name]}
+                    <span class="visually-hidden">
+                      {" "}
+                      {name === "chat"
+                        ? t("chat.unread", { n: marks[name]! })
+                        : t("approvals.count", { n: marks[name]! })}
+                    </span>
+                  </span>
+                )}
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <Settings />
+    </div>
+  );
+}
+
+function Settings() {
+  return (
+    <details class="settings" open={globalThis.matchMedia?.("(min-width: 761px)").matches}>
+      <summary>
+        <Icon name="settings" /> <span class="nav-text">{t("nav.more")}</span>
+      </summary>
+      <div class="settings-body">
+        <ProjectChoice />
+        <label class="field">
+          <span>{t("app.language")}</span>
+          <select
+            value={locale.value}
+            onChange={(event) => (locale.value = event.currentTarget.value as typeof locale.value)}
+          >
+            {LOCALES.map((name) => (
+              <option key={name} value={name}>
+                {LOCALE_NAMES[name]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          <span>{t("app.theme")}</span>
+          <select
+            value={theme.value}
+            onChange={(event) => (theme.value = event.currentTarget.value as typeof theme.value)}
+          >
+            {THEMES.map((name) => (
+              <option key={name} value={name}>
+                {t(`app.theme.${name}`)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="button" class="quiet" onClick={() => void leave()}>
+          <Icon name="logout" /> {t("app.logout")}
+        </button>
+      </div>
+    </details>
+  );
+}
+
+const NEW = "new";
+
+function ProjectChoice() {
+  const [isMaking, setMaking] = useState(false);
+  if (isMaking) return <NewProject onEnd={() => setMaking(false)} />;
+  const choose = (value: string) => {
+    if (value === NEW) setMaking(true);
+    else projectId.value = Number(value);
+  };
+  return (
+    <label class="field">
+      <span>{t("app.project")}</span>
+      <select value={projectId.value} onChange={(event) => choose(event.currentTarget.value)}>
+        {projects.value.map((project) => (
+          <option key={project.project_id} value={project.project_id}>
+            {project.name}
+          </option>
+        ))}
+        <option value={NEW}>{t("app.newProject")}</option>
+      </select>
+    </label>
+  );
+}
+
+function NewProject({ onEnd }: { onEnd: () => void }) {
+  const [name, setName] = useState("");
+  const field = useFocus<HTMLInputElement>();
+  const make = () => {
+    const wanted = name.trim();
+    onEnd();
+    if (wanted !== "") void attempt(() => addProject(wanted));
+  };
+  return (
+    <form
+      class="field"
+      onSubmit={(event) => {
+        event.preventDefault();
+        make();
+      }}
+    >
+      <label class="field">
+        <span>{t("app.newProjectName")}</span>
+        <input
+          type="text"
+          ref={field}
+          maxLength={200}
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") onEnd();
+          }}
+        />
+      </label>
+      <button type="submit">{t("app.create")}</button>
+    </form>
+  );
+}
+
+function Notice() {
+  const shown = notice.value;
+  return (
+    <div class="notices" role="status" aria-live="polite">
+      {shown !== undefined && (
+        <p class={`notice ${shown.isError ? "is-error" : ""}`}>
+          <span>{shown.text}</span>
+          <button
+            type="button"
+            class="quiet icon-only"
+            aria-label={t("app.close")}
+            onClick={() => (notice.value = undefined)}
+          >
+            <Icon name="cross" />
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,212 @@
+// One thing that waits for a decision: what would happen, and the ways to answer.
+import { useEffect, useState } from "preact/hooks";
+import { decide } from "../api/approvals";
+import { ApiError } from "../api/client";
+import type { Decision } from "../api/types";
+import { report, say } from "../feeds/app";
+import { forget } from "../feeds/approvals";
+import { now } from "../feeds/clock";
+import { knownContent } from "../feeds/files";
+import { t } from "../feeds/preferences";
+import type { Waiting } from "../state/approvals";
+import { diffOfWrite, visible } from "../state/diff";
+import { timeLeft } from "../state/format";
+import { linkTo } from "../state/route";
+import { Buttons, BudgetForm, EditForm, RejectForm, type Mode } from "./ApprovalForms";
+import { DiffView } from "./DiffView";
+import { Icon, type IconName } from "./Icon";
+import { AgentName, Chip } from "./parts";
+
+export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
+  const [mode, setMode] = useState<Mode>("look");
+  const [isSending, setSending] = useState(false);
+  const answer = async (decision: Decision) => {
+    setSending(true);
+    try {
+      await decide(approval.session_id, approval.call_id, { ...decision, digest: approval.digest });
+      forget(approval);
+    } catch (error) {
+      if (error instanceof ApiError && (error.status === 409 || error.status === 404)) {
+        say(t("approvals.decided"));
+        forget(approval);
+      } else {
+        report(error);
+      }
+    } finally {
+      setSending(false);
+    }
+  };
+  const shared = { approval, isSending, answer, onBack: () => setMode("look") };
+  return (
+    <article
+      class="card approval"
+      data-call={approval.call_id}
+      aria-label={`${approval.tool_name}: ${approval.reason}`}
+    >
+      <ApprovalHead approval={approval} isInSession={isInSession} />
+      {mode === "edit" ? (
+        approval.kind === "budget" ? (
+          <BudgetForm {...shared} />
+        ) : (
+          <EditForm {...shared} />
+        )
+      ) : (
+        <>
+          <ApprovalBody approval={approval} />
+          {mode === "reject" ? <RejectForm {...shared} /> : <Buttons {...shared} setMode={setMode} />}
+        </>
+      )}
+    </article>
+  );
+}
+
+function iconOf(approval: Waiting): IconName {
+  if (approval.kind === "plan") return "plans";
+  if (approval.kind === "budget") return "operations";
+  return approval.tool_name === "execute_command" ? "terminal" : "file";
+}
+
+function ApprovalHead({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
+  return (
+    <header class="card-head">
+      <Icon name={iconOf(approval)} />
+      <strong class="card-title">
+        {approval.kind === "tool" ? (
+          <code>{approval.tool_name}</code>
+        ) : (
+          t(approval.kind === "plan" ? "approvals.kind.plan" : "approvals.kind.budget")
+        )}
+      </strong>
+      {approval.agent && <AgentName name={approval.agent} />}
+      <span class="grow" />
+      <Countdown approval={approval} />
+      {!isInSession && (
+        <a class="quiet-link" href={linkTo("sessions", approval.session_id)}>
+          {t("approvals.openSession")}
+        </a>
+      )}
+    </header>
+  );
+}
+
+const SOON_MS = 60_000;
+
+function Countdown({ approval }: { approval: Waiting }) {
+  if (approval.expires_at == null) return <Chip tone="calm">{t("approvals.noExpiry")}</Chip>;
+  const left = timeLeft(approval.expires_at, now.value);
+  if (left === undefined) return <Chip tone="bad">{t("approvals.expired")}</Chip>;
+  const isSoon = Date.parse(approval.expires_at) - now.value < SOON_MS;
+  return (
+    <span class={`chip countdown ${isSoon ? "tone-warn" : "tone-calm"}`}>
+      <Icon name="clock" /> {t("approvals.expiresIn", { time: left })}
+    </span>
+  );
+}
+
+function ApprovalBody({ approval }: { approval: Waiting }) {
+  return (
+    <div class="card-body">
+      <p class="reason">{approval.reason}</p>
+      <What approval={approval} />
+      <p class="digest" title={approval.digest}>
+        {t("approvals.digest")} <code>{approval.digest.slice(0, 16)}</code>
+      </p>
+    </div>
+  );
+}
+
+function What({ approval }: { approval: Waiting }) {
+  if (approval.kind === "plan") return <PlanSummary approval={approval} />;
+  if (approval.kind === "budget") return <Fields args={approval.arguments} />;
+  switch (approval.tool_name) {
+    case "write_file":
+      return <WritePreview approval={approval} />;
+    case "execute_command":
+      return <CommandPreview approval={approval} />;
+    default:
+      return <Fields args={approval.arguments} />;
+  }
+}
+
+function WritePreview({ approval }: { approval: Waiting }) {
+  const path = String(approval.arguments["path"] ?? "");
+  const [before, setBefore] = useState<string | undefined>(undefined);
+  useEffect(() => {
+    let isCurrent = true;
+    void knownContent(approval.session_id, path).then((content) => {
+      if (isCurrent) setBefore(content);
+    });
+    return () => {
+      isCurrent = false;
+    };
+  }, [approval.session_id, approval.call_id]);
+  const diff = diffOfWrite(approval.arguments, before);
+  return (
+    <>
+      <p class="path">
+        <Icon name="file" /> <code>{visible(path)}</code>
+      </p>
+      {diff === undefined ? <Fields args={approval.arguments} /> : <DiffView diff={diff} />}
+    </>
+  );
+}
+
+function CommandPreview({ approval }: { approval: Waiting }) {
+  const { command, ...others } = approval.arguments as { command?: unknown };
+  const parts = approval.parts ?? [];
+  return (
+    <>
+      <pre class="verbatim command" tabIndex={0} aria-label={t("approvals.command")}>
+        {visible(String(command ?? ""))}
+      </pre>
+      {Object.keys(others).length > 0 && <Fields args={others} />}
+      {parts.length > 0 && (
+        <>
+          <p class="hint">{t("approvals.parts")}</p>
+          <ol class="command-parts">
+            {parts.map((part, at) => (
+              <li key={at} class={part.reason ? "asks" : "passes"}>
+                <code>{visible(part.text)}</code>
+                <span>{part.reason ?? t("approvals.partPasses")}</span>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </>
+  );
+}
+
+function PlanSummary({ approval }: { approval: Waiting }) {
+  const tasks = approval.arguments["tasks"];
+  const list = Array.isArray(tasks) ? (tasks as { id?: unknown; agent?: unknown; description?: unknown }[]) : [];
+  return (
+    <>
+      <ol class="plan-summary">
+        {list.map((task) => (
+          <li key={String(task.id)}>
+            <AgentName name={String(task.agent)} /> <span>{String(task.description)}</span>
+          </li>
+        ))}
+      </ol>
+      <a class="quiet-link" href={linkTo("plans", approval.session_id, approval.call_id)}>
+        {t("approvals.openPlan")}
+      </a>
+    </>
+  );
+}
+
+export function Fields({ args }: { args: Record<string, unknown> }) {
+  return (
+    <dl class="fields">
+      {Object.entries(args).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>
+            <code>{visible(typeof value === "string" ? value : JSON.stringify(value))}</code>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,189 @@
+// The ways to answer an approval.
+import { useState } from "preact/hooks";
+import type { Decision } from "../api/types";
+import { t } from "../feeds/preferences";
+import type { Waiting } from "../state/approvals";
+import { useFocus } from "./focus";
+import { Icon } from "./Icon";
+
+export type Mode = "look" | "edit" | "reject";
+
+interface AnswerProps {
+  approval: Waiting;
+  isSending: boolean;
+  answer: (decision: Decision) => Promise<void>;
+  onBack: () => void;
+}
+
+export function Buttons({ approval, isSending, answer, setMode }: AnswerProps & { setMode: (mode: Mode) => void }) {
+  const [isRemembered, setRemembered] = useState(false);
+  const isRememberable = approval.tool_name === "write_file" || approval.tool_name === "execute_command";
+  const rememberText = approval.tool_name === "write_file" ? "approvals.rememberFile" : "approvals.rememberCommand";
+  const approve = () => answer(isRemembered ? { decision: "approve", remember: true } : { decision: "approve" });
+  return (
+    <footer class="card-foot">
+      <button type="button" class="primary" disabled={isSending} onClick={() => void approve()}>
+        <Icon name="check" /> {t("approvals.approve")}
+      </button>
+      {approval.kind !== "plan" && (
+        <button type="button" disabled={isSending} onClick={() => setMode("edit")}>
+          <Icon name="edit" /> {t("approvals.edit")}
+        </button>
+      )}
+      <button type="button" class="danger" disabled={isSending} onClick={() => setMode("reject")}>
+        <Icon name="cross" /> {t("approvals.reject")}
+      </button>
+      {isRememberable && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isRemembered}
+            onChange={(event) => setRemembered(event.currentTarget.checked)}
+          />
+          {t(rememberText)}
+        </label>
+      )}
+    </footer>
+  );
+}
+
+export function RejectForm({ isSending, answer, onBack }: AnswerProps) {
+  const [reason, setReason] = useState("");
+  const field = useFocus<HTMLTextAreaElement>();
+  return (
+    <form
+      class="card-foot reject"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void answer(reason.trim() === "" ? { decision: "reject" } : { decision: "reject", feedback: reason });
+      }}
+    >
+      <textarea
+        rows={2}
+        ref={field}
+        value={reason}
+        placeholder={t("approvals.rejectReason")}
+        aria-label={t("approvals.rejectReason")}
+        onInput={(event) => setReason(event.currentTarget.value)}
+      />
+      <button type="submit" class="danger" disabled={isSending}>
+        {t("approvals.rejectSend")}
+      </button>
+      <button type="button" onClick={onBack}>
+        {t("app.back")}
+      </button>
+    </form>
+  );
+}
+
+/** Texts get a field each; anything with more shape is edited as JSON. */
+export function EditForm({ approval, isSending, answer, onBack }: AnswerProps) {
+  const isFlat = Object.values(approval.arguments).every((value) => typeof value === "string");
+  const [fields, setFields] = useState(approval.arguments as Record<string, string>);
+  const [json, setJson] = useState(() => JSON.stringify(approval.arguments, null, 2));
+  const args = isFlat ? fields : parseObject(json);
+  return (
+    <form
+      class="card-body edit-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (args !== undefined) void answer({ decision: "edit", modified_args: args });
+      }}
+    >
+      {isFlat ? (
+        Object.entries(fields).map(([name, value]) => (
+          <label key={name} class="field">
+            <span>{name}</span>
+            <textarea
+              class="mono"
+              rows={rowsFor(value)}
+              value={value}
+              spellcheck={false}
+              onInput={(event) => setFields({ ...fields, [name]: event.currentTarget.value })}
+            />
+          </label>
+        ))
+      ) : (
+        <label class="field">
+          <span>{t("approvals.argumentsJson")}</span>
+          <textarea
+            class="mono"
+            rows={rowsFor(json)}
+            value={json}
+            spellcheck={false}
+            onInput={(event) => setJson(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {args === undefined && <p class="bad">{t("approvals.badJson")}</p>}
+      <div class="card-foot">
+        <button type="submit" class="primary" disabled={isSending || args === undefined}>
+          {t("approvals.approveEdited")}
+        </button>
+        <button type="button" onClick={onBack}>
+          {t("app.cancel")}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+const BUDGETS = ["budget_usd", "budget_tokens"] as const;
+
+/** New limits in the place of those that were reached. */
+export function BudgetForm({ approval, isSending, answer, onBack }: AnswerProps) {
+  const limits = BUDGETS.filter((name) => typeof approval.arguments[name] === "number");
+  const [values, setValues] = useState(() => new Map(limits.map((name) => [name, String(approval.arguments[name])])));
+  return (
+    <form
+      class="card-body edit-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const limitsNow = [...values].map(([name, text]) => [name, Number(text)]);
+        void answer({ decision: "edit", modified_args: Object.fromEntries(limitsNow) as Record<string, unknown> });
+      }}
+    >
+      {limits.map((name) => (
+        <label key={name} class="field">
+          <span>
+            {t("approvals.newLimit")}:{" "}
+            {name === "budget_usd" ? t("operations.budgetUsd") : t("operations.budgetTokens")}
+          </span>
+          <input
+            type="number"
+            required
+            min="0"
+            step={name === "budget_usd" ? "any" : "1"}
+            value={values.get(name)}
+            onInput={(event) => setValues(new Map(values).set(name, event.currentTarget.value))}
+          />
+        </label>
+      ))}
+      <div class="card-foot">
+        <button type="submit" class="primary" disabled={isSending}>
+          {t("approvals.approveEdited")}
+        </button>
+        <button type="button" onClick={onBack}>
+          {t("app.cancel")}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+const MAX_ROWS = 18;
+
+function rowsFor(text: string): number {
+  return Math.min(MAX_ROWS, text.split("\n").length);
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,120 @@
+// The global Chat: a window onto what agents and people say. Opening it starts nothing.
+import { useEffect, useRef } from "preact/hooks";
+import { postUserMessage } from "../api/chat";
+import type { ChatMessage } from "../api/types";
+import { attempt, ownUserId } from "../feeds/app";
+import { chat, chatConnection, chatQuestion, isChatLoaded, isChatOff, markSeen, unreadCount } from "../feeds/chat";
+import { locale, region, t } from "../feeds/preferences";
+import { clockTime, fullTime } from "../state/format";
+import { Chunks } from "./Chunks";
+import { Icon } from "./Icon";
+import { Markdown } from "./Markdown";
+import { AgentName, Empty, ViewHead, Writer } from "./parts";
+import { Scroller } from "./Scroller";
+
+export function ChatView() {
+  const { messages } = chat.value;
+  // Where the person had stopped reading when they came.
+  const seenAtOpen = useRef(chat.value.seenId);
+  const seen = () => {
+    if (document.visibilityState === "visible") markSeen();
+  };
+  useEffect(seen, [messages.length]);
+  useEffect(() => {
+    document.addEventListener("visibilitychange", seen);
+    return () => document.removeEventListener("visibilitychange", seen);
+  }, []);
+
+  const question = chatQuestion.value;
+  const firstNew = messages.find((message) => message.id > seenAtOpen.current && message.role !== "user")?.id;
+  const rows = messages.map((message) => rowOf(message));
+  return (
+    <section class="view chat-view">
+      <ViewHead title={t("chat.title")} lead={t("chat.shared")}>
+        {chatConnection.value === "cut" && <span class="chip tone-warn">{t("app.reconnecting")}</span>}
+        <span class="visually-hidden" role="status">
+          {unreadCount.value > 0 ? t("chat.newMessages", { n: unreadCount.value }) : ""}
+        </span>
+      </ViewHead>
+      {messages.length === 0 ? (
+        <EmptyChat />
+      ) : (
+        <Scroller label={t("chat.log")} onEnd={seen}>
+          <Chunks
+            rows={rows}
+            stamp={`${firstNew}${locale.value}`}
+            render={(row) => <Line row={row} firstNew={firstNew} />}
+          />
+        </Scroller>
+      )}
+      {!isChatOff.value && (
+        <div class="dock">
+          {question !== undefined && (
+            <p class="dock-note">
+              <Icon name="question" /> {t("chat.waiting", { author: question.author })}
+            </p>
+          )}
+          <Writer
+            label={t("composer.label")}
+            placeholder={
+              question === undefined ? t("chat.placeholder") : t("chat.answerPlaceholder", { author: question.author })
+            }
+            button={question === undefined ? t("chat.send") : t("chat.answer")}
+            onSend={(text) => attempt(() => postUserMessage(text))}
+          >
+            <span class="hint">{t("composer.keys")}</span>
+          </Writer>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function EmptyChat() {
+  if (isChatOff.value) return <Empty icon="chat" title={t("app.unavailable")} />;
+  if (!isChatLoaded.value) return <Empty icon="chat" title={t("app.loading")} />;
+  return <Empty icon="chat" title={t("chat.empty")} text={t("chat.emptyText")} />;
+}
+
+interface ChatRow {
+  key: string;
+  message: ChatMessage;
+}
+
+/** The same message gives the same row, so that made chunks are left alone. */
+const rows = new WeakMap<ChatMessage, ChatRow>();
+
+function rowOf(message: ChatMessage): ChatRow {
+  const known = rows.get(message) ?? { key: String(message.id), message };
+  rows.set(message, known);
+  return known;
+}
+
+function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number | undefined }) {
+  const isQuestion = message.meta?.tags?.includes("question") ?? false;
+  const isOwn = message.role === "user";
+  return (
+    <>
+      {message.id === firstNew && (
+        <div class="new-mark" role="separator">
+          <span>{t("chat.newMark")}</span>
+        </div>
+      )}
+      <article class={`line role-${message.role} ${isQuestion ? "is-question" : ""}`} data-id={message.id}>
+        <header>
+          {isOwn ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
+          {message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
+          <time class="meta" title={fullTime(region.value, message.ts)}>
+            {clockTime(region.value, message.ts)}
+          </time>
+        </header>
+        <Markdown text={message.text} />
+      </article>
+    </>
+  );
+}
+
+function userName(message: ChatMessage): string {
+  const id = message.meta?.user_id;
+  return id == null || id === ownUserId() ? t("chat.you") : t("chat.user", { id: String(id) });
+}

@@ -1,0 +1,19 @@
+import { t } from "../feeds/preferences";
+import { Mark } from "./Icon";
+import { CopyLine } from "./parts";
+
+export function LoginView({ failure }: { failure: string | undefined }) {
+  return (
+    <main class="login">
+      <Mark />
+      <h1>{t("login.title")}</h1>
+      {failure !== undefined && (
+        <p class="bad" role="alert">
+          {t("login.failed", { message: failure })}
+        </p>
+      )}
+      <p>{t("login.text")}</p>
+      <CopyLine text="codelab login-link --user 1" />
+    </main>
+  );
+}

@@ -1,0 +1,118 @@
+// Shows a parsed tree. Text goes in as text; there is no way here to make HTML of it.
+import { useMemo } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { parseMarkdown, type Block, type Inline } from "../state/markdown";
+
+export function Markdown({ text }: { text: string }) {
+  const blocks = useMemo(() => parseMarkdown(text), [text]);
+  return <div class="markdown">{blocks.map(showBlock)}</div>;
+}
+
+function showBlock(block: Block): ComponentChildren {
+  switch (block.type) {
+    case "paragraph":
+      return <p>{block.children.map(showInline)}</p>;
+    case "heading":
+      // Headings of a message stand beneath those of the page.
+      return (
+        <p
+          class={`heading heading-${Math.min(block.depth, 4)}`}
+          role="heading"
+          aria-level={Math.min(block.depth + 2, 6)}
+        >
+          {block.children.map(showInline)}
+        </p>
+      );
+    case "quote":
+      return <blockquote>{block.children.map(showBlock)}</blockquote>;
+    case "code":
+      return (
+        <figure class="code">
+          {block.language !== "" && <figcaption>{block.language}</figcaption>}
+          <pre tabIndex={0}>
+            <code>{block.value}</code>
+          </pre>
+        </figure>
+      );
+    case "list":
+      return block.ordered ? (
+        <ol start={block.start}>{block.items.map(showItem)}</ol>
+      ) : (
+        <ul>{block.items.map(showItem)}</ul>
+      );
+    case "table":
+      return <Table rows={block.rows} />;
+    case "rule":
+      return <hr />;
+  }
+}
+
+function showItem({ checked, children }: { checked: boolean | undefined; children: Block[] }) {
+  const first = children[0];
+  const isTight = children.length === 1 && first?.type === "paragraph";
+  return (
+    <li class={checked === undefined ? undefined : "check-item"}>
+      {checked !== undefined && <span class="check-mark">{checked ? "☑" : "☐"} </span>}
+      {isTight ? first.children.map(showInline) : children.map(showBlock)}
+    </li>
+  );
+}
+
+function Table({ rows }: { rows: Inline[][][] }) {
+  const [head, ...body] = rows;
+  return (
+    <div class="table-scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {head?.map((cell) => (
+              <th scope="col">{cell.map(showInline)}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {body.map((row) => (
+            <tr>
+              {row.map((cell) => (
+                <td>{cell.map(showInline)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function showInline(inline: Inline): ComponentChildren {
+  switch (inline.type) {
+    case "text":
+      return inline.value;
+    case "code":
+      return <code>{inline.value}</code>;
+    case "strong":
+      return <strong>{inline.children.map(showInline)}</strong>;
+    case "emphasis":
+      return <em>{inline.children.map(showInline)}</em>;
+    case "strike":
+      return <s>{inline.children.map(showInline)}</s>;
+    case "break":
+      return <br />;
+    case "link":
+      return <Link href={inline.href}>{inline.children}</Link>;
+  }
+}
+
+/** A link says where it leads: a model's words for an address are not to be trusted. */
+function Link({ href, children }: { href: string; children: Inline[] }) {
+  const label = children.map((child) => (child.type === "text" || child.type === "code" ? child.value : "")).join("");
+  const isItself = label === href || `${label}/` === href || href === `mailto:${label}` || href === `http://${label}`;
+  return (
+    <>
+      <a href={href} target="_blank" rel="noopener noreferrer nofollow">
+        {children.map(showInline)}
+      </a>
+      {!isItself && <span class="link-target"> ({href})</span>}
+    </>
+  );
+}

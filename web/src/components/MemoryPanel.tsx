@@ -1,0 +1,95 @@
+// What an agent remembers, by search; notes can be added and everything can be forgotten.
+import { useState } from "preact/hooks";
+import { forgetAll, remember, searchMemory } from "../api/projects";
+import type { ContextHit, ProjectAgent } from "../api/types";
+import { attempt, say } from "../feeds/app";
+import { t } from "../feeds/preferences";
+import { Icon } from "./Icon";
+import { Ago, Chip, Verbatim } from "./parts";
+
+export function MemoryPanel({ project, agent }: { project: number; agent: ProjectAgent }) {
+  const [query, setQuery] = useState("");
+  const [note, setNote] = useState("");
+  const [hits, setHits] = useState<ContextHit[] | undefined>(undefined);
+  const search = () => attempt(async () => setHits(await searchMemory(project, agent.agent_id, query)));
+  const add = () =>
+    attempt(async () => {
+      await remember(project, agent.agent_id, note);
+      setNote("");
+      say(t("agents.memoryAdded"));
+    });
+  const clear = () =>
+    attempt(async () => {
+      if (!confirm(t("agents.memoryForgetSure"))) return;
+      await forgetAll(project, agent.agent_id);
+      setHits([]);
+    });
+  return (
+    <div class="memory">
+      <form
+        class="search-line"
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (query.trim() !== "") void search();
+        }}
+      >
+        <input
+          type="search"
+          value={query}
+          placeholder={t("agents.memoryPlaceholder")}
+          aria-label={t("agents.memoryPlaceholder")}
+          onInput={(event) => setQuery(event.currentTarget.value)}
+        />
+        <button type="submit" class="primary">
+          <Icon name="search" /> {t("agents.memorySearch")}
+        </button>
+      </form>
+      <div aria-live="polite">
+        {hits === undefined ? (
+          <p class="hint">{t("agents.memoryStart")}</p>
+        ) : hits.length === 0 ? (
+          <p class="hint">{t("agents.memoryEmpty")}</p>
+        ) : (
+          <ol class="hits">{hits.map(showHit)}</ol>
+        )}
+      </div>
+      <form
+        class="search-line"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (note.trim() !== "") void add();
+        }}
+      >
+        <input
+          type="text"
+          value={note}
+          placeholder={t("agents.memoryAddPlaceholder")}
+          aria-label={t("agents.memoryAddPlaceholder")}
+          onInput={(event) => setNote(event.currentTarget.value)}
+        />
+        <button type="submit">{t("agents.memoryAdd")}</button>
+      </form>
+      <button type="button" class="danger quiet" onClick={() => void clear()}>
+        <Icon name="trash" /> {t("agents.memoryForget")}
+      </button>
+    </div>
+  );
+}
+
+function showHit(hit: ContextHit) {
+  return (
+    <li key={hit.id} class="hit">
+      <p class="hit-head">
+        <Chip tone={hit.success ? "calm" : "bad"}>
+          {hit.success ? hit.type : `${hit.type} · ${t("agents.memoryFailed")}`}
+        </Chip>
+        <span class="meta">{hit.score.toFixed(2)}</span>
+        <span class="meta">
+          <Ago at={hit.timestamp} />
+        </span>
+      </p>
+      <Verbatim text={hit.text} label={hit.type} />
+    </li>
+  );
+}

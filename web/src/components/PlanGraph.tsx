@@ -1,0 +1,108 @@
+// A plan drawn as the graph it is.
+import { useMemo } from "preact/hooks";
+import type { Task } from "../api/types";
+import { region, t } from "../feeds/preferences";
+import { money } from "../state/format";
+import { layoutPlan, NODE_HEIGHT, NODE_WIDTH, pathOf } from "../state/layout";
+import type { TaskProgress } from "../state/session";
+import { AgentName } from "./parts";
+
+interface PlanGraphProps {
+  tasks: readonly Task[];
+  progress: Readonly<Record<string, TaskProgress>>;
+  selected: string | undefined;
+  isFitted: boolean;
+  onSelect: (id: string) => void;
+}
+
+const SMALLEST_SCALE = 0.85;
+const NARROW = "(max-width: 760px)";
+
+export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
+  const shape = tasks.map((task) => `${task.id}<${task.depends_on.join()}`).join(";");
+  const direction = globalThis.matchMedia?.(NARROW).matches ? "TB" : "LR";
+  const plan = useMemo(() => layoutPlan(tasks, direction), [shape, direction]);
+  const byId = new Map(tasks.map((task) => [task.id, task]));
+  // A plan a little too wide is drawn a little smaller; past that it scrolls.
+  const size = isFitted ? {} : { width: plan.width, style: { minWidth: `${plan.width * SMALLEST_SCALE}px` } };
+  return (
+    <div
+      class={`graph ${isFitted ? "is-fitted" : ""}`}
+      data-scroll
+      tabIndex={0}
+      role="group"
+      aria-label={t("plans.graph")}
+    >
+      <svg viewBox={`0 0 ${plan.width} ${plan.height}`} {...size}>
+        <defs>
+          <Tip id="tip" className="edge-tip" />
+          <Tip id="tip-done" className="edge-tip is-done" />
+        </defs>
+        {plan.edges.map((edge) => {
+          const isDone = byId.get(edge.from)?.status === "completed";
+          return (
+            <path
+              key={`${edge.from}>${edge.to}`}
+              class={`edge ${isDone ? "is-done" : ""}`}
+              d={pathOf(edge.points, direction)}
+              marker-end={`url(#${isDone ? "tip-done" : "tip"})`}
+            />
+          );
+        })}
+        {plan.nodes.map((node) => {
+          const task = byId.get(node.id);
+          return (
+            task !== undefined && (
+              <foreignObject key={node.id} x={node.x} y={node.y} width={NODE_WIDTH} height={NODE_HEIGHT}>
+                <Node task={task} progress={progress[node.id]} isSelected={selected === node.id} onSelect={onSelect} />
+              </foreignObject>
+            )
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+function Tip({ id, className }: { id: string; className: string }) {
+  return (
+    <marker id={id} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+      <path d="M0.5 0.5 7.5 4 0.5 7.5z" class={className} />
+    </marker>
+  );
+}
+
+interface NodeProps {
+  task: Task;
+  progress: TaskProgress | undefined;
+  isSelected: boolean;
+  onSelect: (id: string) => void;
+}
+
+function Node({ task, progress, isSelected, onSelect }: NodeProps) {
+  const cost = task.usage?.cost_usd ?? task.estimated_cost_usd;
+  return (
+    <button
+      type="button"
+      class={`node task-${task.status}`}
+      data-task={task.id}
+      data-status={task.status}
+      aria-pressed={isSelected}
+      onClick={() => onSelect(task.id)}
+    >
+      <span class="node-top">
+        <AgentName name={task.agent} />
+        <span class="node-status">{t(`task.${task.status}`)}</span>
+      </span>
+      <span class="node-text">{task.description}</span>
+      <span class="node-foot">
+        <span>
+          {task.status === "running" && progress !== undefined
+            ? t("plans.step", { n: progress.step, note: progress.note })
+            : task.id}
+        </span>
+        <span>{cost == null ? t("plans.costUnknown") : money(region.value, cost)}</span>
+      </span>
+    </button>
+  );
+}

@@ -1,0 +1,221 @@
+// One open session: who works, what happened, and where a person speaks.
+import { useEffect, useState } from "preact/hooks";
+import { listAgents } from "../api/projects";
+import type { ProjectAgent } from "../api/types";
+import { attempt, projectId, report } from "../feeds/app";
+import { region, t } from "../feeds/preferences";
+import { speak, stop, useSession, type SessionFeed } from "../feeds/session";
+import { money, shortName } from "../state/format";
+import { isBusy, type SessionState } from "../state/session";
+import { linkTo } from "../state/route";
+import { useFocus } from "./focus";
+import { Icon } from "./Icon";
+import { AgentName, Chip, Empty, Writer } from "./parts";
+import { Scroller } from "./Scroller";
+import { Timeline } from "./Timeline";
+
+interface SessionPaneProps {
+  sessionId: string;
+  title: string | undefined;
+  onRename: (title: string) => void;
+  onDelete: () => void;
+}
+
+export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPaneProps) {
+  const feed = useSession(sessionId);
+  const state = feed.state.value;
+  if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
+  return (
+    <>
+      <header class="pane-head">
+        <a class="back" href={linkTo("sessions")} aria-label={t("app.back")}>
+          <Icon name="back" />
+        </a>
+        <Title title={title} onRename={onRename} />
+        <StatusChip status={state.status} isCut={feed.connection.value === "cut"} />
+        <span class="grow" />
+        {state.usage.tokens > 0 && (
+          <span class="meta usage">
+            {t("item.tokens", { n: state.usage.tokens })} · {money(region.value, state.usage.costUsd)}
+          </span>
+        )}
+        <button
+          type="button"
+          class="quiet icon-only"
+          aria-label={t("sessions.delete")}
+          title={t("sessions.delete")}
+          onClick={onDelete}
+        >
+          <Icon name="trash" />
+        </button>
+      </header>
+      <Trail state={state} />
+      {state.items.length === 0 ? (
+        <Empty
+          icon="sessions"
+          title={feed.isLoaded.value ? t("sessions.begin") : t("app.loading")}
+          {...(feed.isLoaded.value ? { text: t("sessions.beginText") } : {})}
+        />
+      ) : (
+        <Scroller label={t("sessions.timeline")}>
+          <Timeline state={state} sessionId={sessionId} />
+        </Scroller>
+      )}
+      <Composer sessionId={sessionId} feed={feed} />
+    </>
+  );
+}
+
+interface TitleProps {
+  title: string | undefined;
+  onRename: (title: string) => void;
+}
+
+function Title({ title, onRename }: TitleProps) {
+  const [isEditing, setEditing] = useState(false);
+  if (isEditing) return <TitleForm title={title} onRename={onRename} onEnd={() => setEditing(false)} />;
+  return (
+    <h2 class="pane-title">
+      <button type="button" class="title-button" title={t("sessions.rename")} onClick={() => setEditing(true)}>
+        {title ?? t("sessions.untitled")}
+      </button>
+    </h2>
+  );
+}
+
+function TitleForm({ title, onRename, onEnd }: TitleProps & { onEnd: () => void }) {
+  const [text, setText] = useState(title ?? "");
+  const field = useFocus<HTMLInputElement>();
+  const finish = () => {
+    const wanted = text.trim();
+    if (wanted !== "" && wanted !== title) onRename(wanted);
+    onEnd();
+  };
+  return (
+    <form
+      class="title-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        finish();
+      }}
+    >
+      <input
+        type="text"
+        ref={field}
+        maxLength={200}
+        value={text}
+        aria-label={t("sessions.titleLabel")}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onBlur={finish}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") onEnd();
+        }}
+      />
+    </form>
+  );
+}
+
+function StatusChip({ status, isCut }: { status: SessionState["status"]; isCut: boolean }) {
+  if (isCut) return <Chip tone="warn">{t("app.reconnecting")}</Chip>;
+  const tone =
+    status === "working" ? "live" : status.startsWith("awaiting_") ? "warn" : status === "failed" ? "bad" : "calm";
+  return (
+    <span role="status" data-status={status}>
+      <Chip tone={tone}>{t(`status.${status}`)}</Chip>
+    </span>
+  );
+}
+
+const TRAIL_STEPS = 40;
+
+/** Who worked when, from left to right; the last one works now. */
+function Trail({ state }: { state: SessionState }) {
+  if (state.trail.length === 0) return null;
+  const steps = state.trail.slice(-TRAIL_STEPS);
+  return (
+    <ol class="trail" aria-label={t("sessions.trail")} tabIndex={0} data-scroll>
+      {steps.map((step, at) => (
+        <li
+          key={step.key}
+          class={at === steps.length - 1 && state.status === "working" ? "is-now" : ""}
+          title={step.reason}
+        >
+          <AgentName name={step.agent} />
+          {step.why === "task" && step.reason !== undefined && <span class="meta">{step.reason}</span>}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const PLAN = "";
+
+function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
+  const state = feed.state.value;
+  const [agents, setAgents] = useState<ProjectAgent[]>([]);
+  const [target, setTarget] = useState(PLAN);
+  const project = projectId.value;
+  useEffect(() => {
+    if (project !== undefined) listAgents(project).then(setAgents, report);
+  }, [project]);
+  const isAwaited = state.status === "awaiting_answer" && target === PLAN;
+  const send = (text: string) => attempt(() => speak(sessionId, text, target === PLAN ? undefined : target));
+  return (
+    <div class="dock">
+      <QueueNote feed={feed} sessionId={sessionId} />
+      <Writer
+        label={t("composer.label")}
+        placeholder={isAwaited ? t("composer.placeholderAnswer") : t("composer.placeholder")}
+        button={t("composer.send")}
+        onSend={send}
+        rows={2}
+      >
+        <label class="inline-field">
+          <span>{t("composer.to")}</span>
+          <select
+            value={target}
+            onChange={(event) => setTarget(event.currentTarget.value)}
+            title={t("composer.planItHint")}
+          >
+            <option value={PLAN}>{t("composer.planIt")}</option>
+            {agents.map((agent) => (
+              <option key={agent.agent_id} value={agent.agent_id}>
+                {shortName(agent.name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        {isBusy(state.status) && (
+          <button type="button" onClick={() => void attempt(() => stop(sessionId, false))}>
+            <Icon name="stop" /> {t("composer.stop")}
+          </button>
+        )}
+        <span class="hint keys">
+          {isBusy(state.status) && !isAwaited ? t("composer.queueNote") : t("composer.keys")}
+        </span>
+      </Writer>
+    </div>
+  );
+}
+
+function QueueNote({ feed, sessionId }: { feed: SessionFeed; sessionId: string }) {
+  const { queue } = feed.state.value;
+  if (queue.length === 0) return null;
+  return (
+    <div class="queue">
+      <p class="dock-note">
+        <Icon name="clock" /> {t("queue.title", { n: queue.length })}
+        <button type="button" class="quiet" onClick={() => void attempt(() => stop(sessionId, true))}>
+          {t("composer.stopAll")}
+        </button>
+      </p>
+      <ol>
+        {queue.map((id) => (
+          <li key={id} class="clip">
+            {feed.said.value.get(id) ?? "…"}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}

@@ -1,0 +1,103 @@
+// The sessions of a project: the list, and the one that is open.
+import { useEffect, useState } from "preact/hooks";
+import { createSession, deleteSession, listSessions, renameSession } from "../api/sessions";
+import type { Session } from "../api/types";
+import { attempt, go, projectId, report, route } from "../feeds/app";
+import { activity, waiting } from "../feeds/approvals";
+import { t } from "../feeds/preferences";
+import { linkTo } from "../state/route";
+import { Icon } from "./Icon";
+import { Ago, Chip, Empty } from "./parts";
+import { SessionPane } from "./SessionPane";
+
+export function SessionsView() {
+  const current = route.value.view === "sessions" ? route.value.sessionId : undefined;
+  const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
+  const project = projectId.value;
+  useEffect(() => {
+    if (project === undefined) return;
+    listSessions(project).then(setSessions, report);
+  }, [project, current, activity.value.at]);
+
+  const begin = () =>
+    attempt(async () => {
+      if (project === undefined) return;
+      const made = await createSession(project);
+      setSessions([made, ...(sessions ?? [])]);
+      go(linkTo("sessions", made.session_id));
+    });
+  const remove = (id: string) =>
+    attempt(async () => {
+      if (!confirm(t("sessions.deleteSure"))) return;
+      await deleteSession(id);
+      setSessions((sessions ?? []).filter((session) => session.session_id !== id));
+      go(linkTo("sessions"));
+    });
+  const rename = (id: string, title: string) =>
+    attempt(async () => {
+      const changed = await renameSession(id, title);
+      setSessions((sessions ?? []).map((session) => (session.session_id === id ? changed : session)));
+    });
+
+  const open = sessions?.find((session) => session.session_id === current);
+  return (
+    <section class={`view split ${current === undefined ? "at-list" : "at-detail"}`}>
+      <div class="side">
+        <header class="side-head">
+          <h1>{t("sessions.title")}</h1>
+          <button type="button" class="primary" onClick={() => void begin()}>
+            <Icon name="plus" /> {t("sessions.new")}
+          </button>
+        </header>
+        <SessionList sessions={sessions} current={current} />
+      </div>
+      <div class="detail">
+        {current === undefined ? (
+          <Empty
+            icon="sessions"
+            title={sessions?.length === 0 ? t("sessions.empty") : t("sessions.choose")}
+            text={t("sessions.emptyText")}
+          >
+            <button type="button" onClick={() => void begin()}>
+              <Icon name="plus" /> {t("sessions.new")}
+            </button>
+          </Empty>
+        ) : (
+          <SessionPane
+            key={current}
+            sessionId={current}
+            title={open?.title ?? undefined}
+            onRename={(title) => void rename(current, title)}
+            onDelete={() => void remove(current)}
+          />
+        )}
+      </div>
+    </section>
+  );
+}
+
+function SessionList({ sessions, current }: { sessions: Session[] | undefined; current: string | undefined }) {
+  if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
+  if (sessions.length === 0) return <p class="hint side-note">{t("sessions.empty")}</p>;
+  const asking = new Set(waiting.value.map((approval) => approval.session_id));
+  return (
+    <ul class="side-list" data-scroll>
+      {sessions.map((session) => (
+        <li key={session.session_id}>
+          <a
+            href={linkTo("sessions", session.session_id)}
+            aria-current={session.session_id === current ? "page" : undefined}
+            class="side-item"
+          >
+            <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
+            <span class="side-meta">
+              {asking.has(session.session_id) && <Chip tone="warn">{t("tool.asking")}</Chip>}
+              <span>{t("sessions.messages", { n: session.message_count })}</span>
+              <Ago at={session.last_activity} />
+            </span>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,241 @@
+// What happened in a session, in order.
+import { useState } from "preact/hooks";
+import { answerQuestion } from "../api/sessions";
+import { attempt } from "../feeds/app";
+import { locale, region, t } from "../feeds/preferences";
+import { clockTime, count, fullTime, money } from "../state/format";
+import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, QuestionItem, SessionState } from "../state/session";
+import { tasksEnded } from "../state/session";
+import { linkTo } from "../state/route";
+import { ApprovalCard } from "./ApprovalCard";
+import { Chunks } from "./Chunks";
+import { Icon } from "./Icon";
+import { Markdown } from "./Markdown";
+import { AgentName, Chip } from "./parts";
+import { ToolCard } from "./ToolCard";
+
+export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
+  // A task's own words are read in its plan; what it needs from a person is shown here as well.
+  const rows = state.items.filter(
+    (item) => item.origin === undefined || item.kind === "tool" || item.kind === "question" || item.kind === "budget",
+  );
+  return <Entries items={rows} state={state} sessionId={sessionId} />;
+}
+
+interface EntriesProps {
+  items: readonly Item[];
+  state: SessionState;
+  sessionId: string;
+}
+
+export function Entries({ items, state, sessionId }: EntriesProps) {
+  const stamp = `${locale.value}/${planStamp(state)}`;
+  return (
+    <Chunks rows={items} stamp={stamp} render={(item) => <Entry item={item} state={state} sessionId={sessionId} />} />
+  );
+}
+
+function planStamp(state: SessionState): string {
+  return [...state.plans.values()]
+    .map((plan) => `${plan.status}${tasksEnded(plan)}${plan.request?.digest ?? ""}`)
+    .join();
+}
+
+interface EntryProps {
+  item: Item;
+  state: SessionState;
+  sessionId: string;
+}
+
+function Entry({ item, state, sessionId }: EntryProps) {
+  switch (item.kind) {
+    case "message":
+      return <MessageEntry item={item} />;
+    case "live":
+      return (
+        <article class="line role-assistant is-live" aria-busy="true">
+          <header>
+            <AgentName name={item.agent} />
+            <span class="meta writing">{t("item.writing")}</span>
+          </header>
+          <Markdown text={item.content} />
+        </article>
+      );
+    case "tool":
+      return <ToolCard item={item} sessionId={sessionId} />;
+    case "question":
+      return <QuestionCard item={item} sessionId={sessionId} />;
+    case "switch":
+      return (
+        <p class="switch">
+          <Icon name="arrow" />
+          <AgentName name={item.from} /> <span aria-hidden="true">→</span> <AgentName name={item.to} />
+          <span class="meta">{item.reason}</span>
+        </p>
+      );
+    case "plan":
+      return <PlanEntry item={item} state={state} sessionId={sessionId} />;
+    case "budget":
+      return <BudgetEntry item={item} sessionId={sessionId} />;
+    case "error":
+      return (
+        <p class="error-line" role="alert">
+          <Icon name="warning" /> <span>{item.message}</span> <code>{item.code}</code>
+        </p>
+      );
+    case "note":
+      return <NoteEntry item={item} />;
+  }
+}
+
+function MessageEntry({ item }: { item: MessageItem }) {
+  if (item.role === "assistant" && item.content.trim() === "" && !item.isError) return null;
+  return (
+    <article class={`line role-${item.role} ${item.isError ? "is-error" : ""}`} data-id={item.key}>
+      <header>
+        {item.role === "assistant" && item.agent !== undefined ? (
+          <AgentName name={item.agent} />
+        ) : (
+          <span class="you">{item.role === "user" ? t("item.you") : t("item.system")}</span>
+        )}
+        {item.isError && <Chip tone="bad">{t("item.failed")}</Chip>}
+        <time class="meta" dateTime={item.at} title={fullTime(region.value, item.at)}>
+          {clockTime(region.value, item.at)}
+        </time>
+        {item.usage !== undefined && (
+          <span class="meta usage">
+            {t("item.tokens", { n: item.usage.total_tokens })}
+            {item.usage.cost_usd ? ` · ${money(region.value, item.usage.cost_usd)}` : ""}
+          </span>
+        )}
+      </header>
+      <Markdown text={item.content} />
+      {item.warnings.map((warning) => (
+        <p class="warning-line" key={warning}>
+          {warning}
+        </p>
+      ))}
+    </article>
+  );
+}
+
+function QuestionCard({ item, sessionId }: { item: QuestionItem; sessionId: string }) {
+  const [text, setText] = useState("");
+  const [isSending, setSending] = useState(false);
+  const send = async (answer: string) => {
+    if (answer.trim() === "") return;
+    setSending(true);
+    await attempt(() => answerQuestion(sessionId, item.callId, answer));
+    setSending(false);
+  };
+  return (
+    <article class={`card question ${item.isOpen ? "is-open" : ""}`} data-call={item.callId}>
+      <header class="card-head">
+        <Icon name="question" />
+        <strong class="card-title">{t("question.title", { agent: item.agent })}</strong>
+        {item.origin !== undefined && <span class="meta">{t("item.task", { id: item.origin.taskId })}</span>}
+        <span class="grow" />
+        {!item.isOpen && (
+          <Chip tone="calm">{t(item.answer === undefined ? "question.closed" : "question.answered")}</Chip>
+        )}
+      </header>
+      <div class="card-body">
+        <Markdown text={item.question} />
+        {item.answer !== undefined && <p class="answer">{item.answer}</p>}
+      </div>
+      {item.isOpen && (
+        <form
+          class="card-foot"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void send(text);
+          }}
+        >
+          {item.options.map((option) => (
+            <button key={option} type="button" disabled={isSending} onClick={() => void send(option)}>
+              {option}
+            </button>
+          ))}
+          <input
+            type="text"
+            value={text}
+            placeholder={t("question.placeholder")}
+            aria-label={t("question.placeholder")}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+          <button type="submit" class="primary" disabled={isSending || text.trim() === ""}>
+            {t("question.answer")}
+          </button>
+        </form>
+      )}
+    </article>
+  );
+}
+
+function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionState; sessionId: string }) {
+  const plan = state.plans.get(item.planId);
+  if (plan === undefined) return null;
+  const total = plan.tasks.length;
+  return (
+    <article class="card plan-entry" data-plan={plan.plan_id}>
+      <header class="card-head">
+        <Icon name="plans" />
+        <strong class="card-title">{t("approvals.kind.plan")}</strong>
+        <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>
+        <span class="grow" />
+        <span class="meta">
+          {t("plans.progress", { done: tasksEnded(plan), total })} · {money(region.value, plan.estimated_cost_usd)}
+        </span>
+        <a class="quiet-link" href={linkTo("plans", sessionId, plan.plan_id)}>
+          {t("approvals.openPlan")}
+        </a>
+      </header>
+      <progress
+        max={total}
+        value={tasksEnded(plan)}
+        aria-label={t("plans.progress", { done: tasksEnded(plan), total })}
+      />
+      {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
+      {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} isInSession />}
+    </article>
+  );
+}
+
+export function toneOfPlan(status: string): string {
+  switch (status) {
+    case "completed":
+      return "good";
+    case "awaiting_approval":
+    case "partial":
+      return "warn";
+    case "failed":
+      return "bad";
+    case "running":
+      return "live";
+    default:
+      return "calm";
+  }
+}
+
+function BudgetEntry({ item, sessionId }: { item: BudgetItem; sessionId: string }) {
+  if (item.resolved === undefined) {
+    return <ApprovalCard approval={{ ...item.approval, session_id: sessionId }} isInSession />;
+  }
+  return (
+    <p class="switch">
+      <Icon name="operations" /> {item.approval.reason} <span class="meta">{item.resolved}</span>
+    </p>
+  );
+}
+
+function NoteEntry({ item: { note } }: { item: NoteItem }) {
+  if (note.type === "gap") {
+    return <p class="switch">{t("item.gap", { from: count("en", note.from), to: count("en", note.to) })}</p>;
+  }
+  return (
+    <details class="tool">
+      <summary>{t("item.compacted", { n: note.messages })}</summary>
+      <Markdown text={note.summary} />
+    </details>
+  );
+}

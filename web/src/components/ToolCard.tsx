@@ -1,0 +1,185 @@
+// A tool call on the timeline: what it wants, how it stands, what came of it.
+import { t } from "../feeds/preferences";
+import type { Waiting } from "../state/approvals";
+import { diffOfWrite, visible } from "../state/diff";
+import type { ToolItem } from "../state/session";
+import type { Key } from "../i18n/en";
+import { ApprovalCard, Fields } from "./ApprovalCard";
+import { DiffView } from "./DiffView";
+import { Icon, type IconName } from "./Icon";
+import { AgentName, Chip, CopyLine, Verbatim } from "./parts";
+
+const ICONS: Record<string, IconName> = {
+  read_file: "file",
+  write_file: "edit",
+  list_files: "folder",
+  create_directory: "folder",
+  search_in_code: "search",
+  execute_command: "terminal",
+};
+
+export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: string }) {
+  if (item.state.step === "asking") {
+    const approval: Waiting = { ...item.state.approval, session_id: sessionId, agent: item.agent ?? null };
+    return <ApprovalCard approval={approval} isInSession />;
+  }
+  const isUnclaimed = item.state.step === "waiting" && !item.state.clientAttached;
+  return (
+    <div class="tool-box" data-call={item.callId}>
+      <details class="tool">
+        <summary>
+          <Icon name={ICONS[item.name] ?? "tool"} />
+          <code class="tool-name">{item.name}</code>
+          <span class="tool-about">{visible(about(item))}</span>
+          {item.origin !== undefined && <span class="meta">{t("item.task", { id: item.origin.taskId })}</span>}
+          <ToolChip item={item} />
+        </summary>
+        <ToolDetails item={item} />
+      </details>
+      {isUnclaimed && (
+        <div class="hint-box" role="status">
+          <Icon name="warning" />
+          <div>
+            <p>{t("tool.noClient")}</p>
+            <CopyLine text={`codelab work --workspace DIR`} />
+          </div>
+        </div>
+      )}
+      {item.state.step === "closed" && item.state.outcome === "unknown" && (
+        <div class="hint-box" role="status">
+          <Icon name="warning" />
+          <p>{t("tool.unknownText")}</p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The one argument that tells most. */
+function about(item: ToolItem): string {
+  for (const name of ["path", "command", "query", "expression", "text", "result", "agent"]) {
+    const value = item.args[name];
+    if (typeof value === "string") return value.split("\n", 1)[0] ?? "";
+  }
+  return "";
+}
+
+function ToolChip({ item }: { item: ToolItem }) {
+  const { state } = item;
+  switch (state.step) {
+    case "proposed":
+      return <Chip tone="calm">{t("tool.proposed")}</Chip>;
+    case "asking":
+      return <Chip tone="warn">{t("tool.asking")}</Chip>;
+    case "waiting":
+      if (state.clientAttached) return <Chip tone="live">{t("tool.running")}</Chip>;
+      return <Chip tone="warn">{t(state.approved ? "tool.approvedWaiting" : "tool.waiting")}</Chip>;
+    case "finished":
+      if (isFailure(state.result)) return <Chip tone="bad">{t("tool.failed")}</Chip>;
+      return <Chip tone="good">{t(state.late ? "tool.late" : "tool.finished")}</Chip>;
+    case "closed":
+      return <Chip tone={state.outcome === "completed" ? "good" : "bad"}>{t(`tool.${state.outcome}`)}</Chip>;
+  }
+}
+
+export function isFailure(result: unknown): boolean {
+  if (typeof result !== "object" || result === null) return false;
+  const told = result as Record<string, unknown>;
+  return told["success"] === false || (told["success"] === undefined && typeof told["error"] === "string");
+}
+
+const DECISIONS: readonly string[] = ["approve", "edit", "reject", "expired", "cancelled"];
+
+function ToolDetails({ item }: { item: ToolItem }) {
+  const { decision, state } = item;
+  const decided = decision !== undefined && DECISIONS.includes(decision.decision);
+  return (
+    <div class="tool-details">
+      {item.agent !== undefined && <AgentName name={item.agent} />}
+      {decided && (
+        <p class="meta">
+          {t("tool.decidedBy", { decision: t(`decision.${decision.decision}` as Key), by: decision.by })}
+          {decision.reason !== undefined && ` — ${decision.reason}`}
+        </p>
+      )}
+      {item.proposedArgs !== undefined && (
+        <>
+          <p class="label">{t("tool.proposedArguments")}</p>
+          <Arguments name={item.name} args={item.proposedArgs} />
+        </>
+      )}
+      <p class="label">{t("tool.arguments")}</p>
+      <Arguments name={item.name} args={item.args} />
+      {state.step === "finished" && (
+        <>
+          <p class="label">{t("tool.result")}</p>
+          <Result result={state.result} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Arguments({ name, args }: { name: string; args: Record<string, unknown> }) {
+  const diff = name === "write_file" ? diffOfWrite(args, undefined) : undefined;
+  if (diff === undefined) return <Fields args={args} />;
+  return (
+    <>
+      <p class="path">
+        <code>{visible(String(args["path"] ?? ""))}</code>
+      </p>
+      <DiffView diff={diff} />
+    </>
+  );
+}
+
+interface Told {
+  content?: unknown;
+  stdout?: unknown;
+  stderr?: unknown;
+  exit_code?: unknown;
+  error?: unknown;
+  files?: unknown;
+  matches?: unknown;
+}
+
+function Result({ result }: { result: unknown }) {
+  if (typeof result === "string") return <Verbatim text={visible(result)} label={t("tool.result")} />;
+  const told = (typeof result === "object" && result !== null ? result : {}) as Told;
+  if (typeof told.content === "string") return <Verbatim text={visible(told.content)} label={t("tool.result")} />;
+  if (typeof told.stdout === "string") {
+    const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
+    return (
+      <>
+        <p class="meta">{t("tool.exit", { code: String(told.exit_code ?? "?") })}</p>
+        {text !== "" && <Verbatim text={visible(text)} label={t("tool.result")} />}
+      </>
+    );
+  }
+  if (Array.isArray(told.files)) return <Lines list={told.files} title="tool.files" line={fileLine} />;
+  if (Array.isArray(told.matches)) return <Lines list={told.matches} title="tool.matches" line={matchLine} />;
+  if (typeof told.error === "string") return <p class="bad">{told.error}</p>;
+  return <Verbatim text={JSON.stringify(result, null, 2)} label={t("tool.result")} />;
+}
+
+function Lines({
+  list,
+  title,
+  line,
+}: {
+  list: unknown[];
+  title: Key;
+  line: (entry: Record<string, unknown>) => string;
+}) {
+  const text = list.map((entry) => line((entry ?? {}) as Record<string, unknown>)).join("\n");
+  return (
+    <>
+      <p class="meta">{t(title, { n: list.length })}</p>
+      {text !== "" && <Verbatim text={visible(text)} label={t("tool.result")} />}
+    </>
+  );
+}
+
+const fileLine = (entry: Record<string, unknown>) =>
+  `${entry["path"]}${entry["type"] === "directory" || entry["type"] === "dir" ? "/" : ""}`;
+const matchLine = (entry: Record<string, unknown>) => `${entry["path"]}:${entry["line"]}: ${entry["text"]}`;

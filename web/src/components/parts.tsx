@@ -1,0 +1,146 @@
+// Small things that several views show.
+import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { minute } from "../feeds/clock";
+import { region, t } from "../feeds/preferences";
+import { ago, fullTime, hueOf, shortName } from "../state/format";
+import { Icon, type IconName } from "./Icon";
+
+export function ViewHead({ title, children, lead }: { title: string; children?: ComponentChildren; lead?: string }) {
+  return (
+    <header class="view-head">
+      <div class="view-title">
+        <h1>{title}</h1>
+        {lead !== undefined && <p class="lead">{lead}</p>}
+      </div>
+      <div class="view-actions">{children}</div>
+    </header>
+  );
+}
+
+interface EmptyProps {
+  icon: IconName;
+  title: string;
+  text?: string;
+  children?: ComponentChildren;
+}
+
+export function Empty({ icon, title, text, children }: EmptyProps) {
+  return (
+    <div class="empty">
+      <Icon name={icon} />
+      <p class="empty-title">{title}</p>
+      {text !== undefined && <p>{text}</p>}
+      {children}
+    </div>
+  );
+}
+
+export function AgentName({ name }: { name: string }) {
+  return (
+    <span class={`agent hue-${hueOf(name)}`}>
+      <span class="agent-dot" aria-hidden="true" />
+      {shortName(name)}
+    </span>
+  );
+}
+
+export function Chip({ tone, children }: { tone: string; children: ComponentChildren }) {
+  return <span class={`chip tone-${tone}`}>{children}</span>;
+}
+
+export function Ago({ at }: { at: string }) {
+  const passed = ago(at, minute.value + 59_999);
+  const text = passed.unit === "now" ? t("time.now") : t(`time.${passed.unit}`, { n: passed.n });
+  return (
+    <time dateTime={at} title={fullTime(region.value, at)}>
+      {text}
+    </time>
+  );
+}
+
+export function CopyLine({ text }: { text: string }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
+  return (
+    <span class="copy-line">
+      <code>{text}</code>
+      <button type="button" class="quiet" onClick={copy}>
+        {isCopied ? t("app.copied") : t("app.copy")}
+      </button>
+    </span>
+  );
+}
+
+const LONG_CHARACTERS = 1600;
+
+/** Text as it is, long ones folded until somebody wants them. */
+export function Verbatim({ text, label }: { text: string; label: string }) {
+  const [isWhole, setWhole] = useState(false);
+  const isLong = text.length > LONG_CHARACTERS;
+  return (
+    <>
+      <pre class="verbatim" tabIndex={0} aria-label={label}>
+        {isLong && !isWhole ? `${text.slice(0, LONG_CHARACTERS)}…` : text}
+      </pre>
+      {isLong && (
+        <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? t("app.showLess") : t("app.showMore")}
+        </button>
+      )}
+    </>
+  );
+}
+
+interface WriterProps {
+  label: string;
+  placeholder: string;
+  button: string;
+  onSend: (text: string) => Promise<boolean>;
+  children?: ComponentChildren;
+  rows?: number;
+}
+
+/** A text to send. It is cleared only once it was accepted. */
+export function Writer({ label, placeholder, button, onSend, children, rows = 1 }: WriterProps) {
+  const [text, setText] = useState("");
+  const isSending = useRef(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const send = async () => {
+    if (isSending.current || text.trim() === "") return;
+    isSending.current = true;
+    const isAccepted = await onSend(text).finally(() => (isSending.current = false));
+    if (isAccepted) setText((present) => (present === text ? "" : present));
+    field.current?.focus();
+  };
+  return (
+    <form
+      class="writer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      <textarea
+        ref={field}
+        rows={rows}
+        value={text}
+        placeholder={placeholder}
+        aria-label={label}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            void send();
+          }
+        }}
+      />
+      <div class="writer-foot">
+        <div class="writer-extra">{children}</div>
+        <button type="submit" class="primary" disabled={text.trim() === ""}>
+          <Icon name="send" /> {button}
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,85 @@
+// The global Chat: its stream while it is looked at, a question now and then while it is not.
+import { computed, effect, signal } from "@preact/signals";
+import { chatHistory, followChat } from "../api/chat";
+import { ApiError } from "../api/client";
+import { emptyChat, lastIdOf, openQuestion, reduceChat, unread, type ChatInput } from "../state/chat";
+import { access, route, type Connection } from "./app";
+import { keep, recall } from "./preferences";
+import { whileVisible } from "./visible";
+
+const FIRST_MESSAGES = 200;
+const PAGE = 1000;
+const GLANCE_MS = 5_000;
+
+export const chat = signal(emptyChat(Number(recall("chat.seen") ?? 0)));
+export const chatConnection = signal<Connection>("connecting");
+export const isChatLoaded = signal(false);
+/** The server has no Chat for this user. */
+export const isChatOff = signal(false);
+export const unreadCount = computed(() => unread(chat.value));
+export const chatQuestion = computed(() => openQuestion(chat.value));
+
+const apply = (input: ChatInput) => (chat.value = reduceChat(chat.value, input));
+
+export function markSeen() {
+  apply({ kind: "seen", id: lastIdOf(chat.value) });
+  keep("chat.seen", String(chat.value.seenId));
+}
+
+export function watchChat() {
+  const isLooking = computed(() => access.value.state === "in" && route.value.view === "chat");
+  effect(() => {
+    if (access.value.state !== "in" || isChatOff.value) return undefined;
+    return isLooking.value ? whileVisible(stream) : whileVisible(glance);
+  });
+}
+
+function stream(): () => void {
+  return followChat(() => lastIdOf(chat.peek()), {
+    onOpen: () => {
+      chatConnection.value = "live";
+      void catchUp();
+    },
+    onMessages: (messages) => apply({ kind: "messages", messages }),
+    onCut: () => (chatConnection.value = "cut"),
+    onRefused: refused,
+  });
+}
+
+function glance(): () => void {
+  void catchUp();
+  const timer = setInterval(() => void catchUp(), GLANCE_MS);
+  return () => clearInterval(timer);
+}
+
+/** Reads what was said since the last message that is here; the stream alone may begin behind a hole. */
+async function catchUp() {
+  try {
+    const lastId = lastIdOf(chat.peek());
+    if (lastId === 0) {
+      const newest = await chatHistory(undefined, FIRST_MESSAGES);
+      apply({ kind: "messages", messages: newest });
+      isChatLoaded.value = true;
+      if (newest.length === FIRST_MESSAGES) await readBehind(0);
+    } else {
+      await readBehind(lastId);
+    }
+  } catch (error) {
+    if (error instanceof ApiError) refused(error);
+  }
+}
+
+async function readBehind(id: number) {
+  for (let after = id; ;) {
+    const page = await chatHistory(after, PAGE);
+    apply({ kind: "messages", messages: page });
+    const last = page.at(-1);
+    if (page.length < PAGE || last === undefined) return;
+    after = last.id;
+  }
+}
+
+function refused(error: ApiError) {
+  if (error.status === 401) access.value = { state: "out", failure: undefined };
+  else if (error.status >= 400 && error.status < 500) isChatOff.value = true;
+}

@@ -1,0 +1,50 @@
+// What this browser remembers of a person's choices. Where storage is closed, choices last as long as the page.
+import { computed, effect, signal } from "@preact/signals";
+import { LOCALES, preferredLocale, translate, type Locale, type Values } from "../i18n/text";
+import type { Key } from "../i18n/en";
+
+export type Theme = "auto" | "light" | "dark";
+export const THEMES: readonly Theme[] = ["auto", "light", "dark"];
+
+export function recall(name: string): string | undefined {
+  try {
+    return localStorage.getItem(`codelab.${name}`) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function keep(name: string, value: string) {
+  try {
+    localStorage.setItem(`codelab.${name}`, value);
+  } catch {
+    // Private windows may refuse; the choice still holds on this page.
+  }
+}
+
+export const theme = signal<Theme>(THEMES.find((known) => known === recall("theme")) ?? "auto");
+export const locale = signal<Locale>(
+  LOCALES.find((known) => known === recall("locale")) ?? preferredLocale(globalThis.navigator?.languages ?? []),
+);
+
+/** Numbers and times follow the person's region where it speaks the chosen language. */
+export const region = computed(
+  () => globalThis.navigator?.languages.find((language) => language.startsWith(locale.value)) ?? locale.value,
+);
+
+export function t(key: Key, values?: Values): string {
+  return translate(locale.value, key, values);
+}
+
+/** Shows the choices on the document and remembers them. */
+export function applyPreferences(root: HTMLElement) {
+  effect(() => {
+    if (theme.value === "auto") delete root.dataset["theme"];
+    else root.dataset["theme"] = theme.value;
+    keep("theme", theme.value);
+  });
+  effect(() => {
+    root.lang = locale.value;
+    keep("locale", locale.value);
+  });
+}

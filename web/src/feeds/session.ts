@@ -1,0 +1,121 @@
+// A session's stream, joined to its reducer. Inputs are taken in together, so a burst of events is one drawing.
+import { signal, type Signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { followSession, type SessionInput } from "../api/events";
+import { allMessages, cancelTurn, sendMessage } from "../api/sessions";
+import { reduceSession } from "../state/reduce";
+import { emptySession, type SessionState } from "../state/session";
+import { report, type Connection } from "./app";
+import { whileVisible } from "./visible";
+
+export interface SessionFeed {
+  state: Signal<SessionState>;
+  connection: Signal<Connection>;
+  /** What is stored has been read once. */
+  isLoaded: Signal<boolean>;
+  isMissing: Signal<boolean>;
+  /** What was said here and may still wait in line, by message id: the queue itself carries no texts. */
+  said: Signal<ReadonlyMap<string, string>>;
+}
+
+const BATCH_MS = 16;
+/** A reader that has heard nothing for this long has what is stored. */
+const QUIET_MS = 150;
+const MAX_KEPT = 6;
+const MAX_SAID = 20;
+
+/** Sessions that were open lately: they go on from where they were. */
+const kept = new Map<string, SessionFeed>();
+
+export function useSession(sessionId: string): SessionFeed {
+  const feed = feedOf(sessionId);
+  useEffect(() => whileVisible(() => connect(sessionId, feed)), [feed]);
+  return feed;
+}
+
+function newFeed(): SessionFeed {
+  return {
+    state: signal(emptySession),
+    connection: signal<Connection>("connecting"),
+    isLoaded: signal(false),
+    isMissing: signal(false),
+    said: signal(new Map()),
+  };
+}
+
+function feedOf(sessionId: string): SessionFeed {
+  const feed = kept.get(sessionId) ?? newFeed();
+  kept.delete(sessionId);
+  kept.set(sessionId, feed);
+  for (const oldest of kept.keys()) {
+    if (kept.size <= MAX_KEPT) break;
+    kept.delete(oldest);
+  }
+  return feed;
+}
+
+function connect(sessionId: string, feed: SessionFeed): () => void {
+  let waiting: SessionInput[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let quiet: ReturnType<typeof setTimeout> | undefined;
+  const flush = () => {
+    timer = undefined;
+    const inputs = waiting;
+    waiting = [];
+    feed.state.value = reduceSession(feed.state.value, inputs);
+  };
+  const take = (inputs: SessionInput[]) => {
+    waiting.push(...inputs);
+    timer ??= setTimeout(flush, BATCH_MS);
+    clearTimeout(quiet);
+    if (!feed.isLoaded.value) quiet = setTimeout(() => (feed.isLoaded.value = true), QUIET_MS);
+  };
+  const lastSeq = () => {
+    if (waiting.length > 0) flush();
+    return feed.state.value.lastSeq;
+  };
+  const stop = followSession(sessionId, lastSeq, {
+    onOpen: () => {
+      feed.connection.value = "live";
+      take([{ kind: "connected" }]);
+    },
+    onInputs: (inputs) => {
+      take(inputs);
+      const isPruned = inputs.some((input) => input.kind === "event" && input.event.type === "gap");
+      if (isPruned) allMessages(sessionId).then((messages) => take([{ kind: "history", messages }]), report);
+    },
+    onCut: () => (feed.connection.value = "cut"),
+    onRefused: (error) => {
+      if (error.status === 404) feed.isMissing.value = true;
+      else report(error);
+    },
+  });
+  return () => {
+    stop();
+    feed.connection.value = "connecting";
+    clearTimeout(timer);
+    clearTimeout(quiet);
+    // What arrived and was not drawn yet must not be lost: the next connection starts behind it.
+    if (waiting.length > 0) flush();
+  };
+}
+
+export async function speak(sessionId: string, text: string, agent: string | undefined) {
+  const messageId = await sendMessage(sessionId, text, agent, crypto.randomUUID());
+  const feed = kept.get(sessionId);
+  if (messageId === undefined || feed === undefined) return;
+  feed.said.value = new Map([...feed.said.value].slice(-MAX_SAID)).set(messageId, text);
+}
+
+export async function stop(sessionId: string, isQueueDropped: boolean) {
+  await cancelTurn(sessionId, isQueueDropped);
+  const feed = kept.get(sessionId);
+  if (isQueueDropped && feed !== undefined)
+    feed.state.value = reduceSession(feed.state.value, [{ kind: "queue_emptied" }]);
+}
+
+/** The state of a session that was read lately. */
+export function keptState(sessionId: string): SessionState | undefined {
+  const feed = kept.get(sessionId);
+  return feed?.isLoaded.value && feed.connection.value === "live" ? feed.state.value : undefined;
+}

@@ -1,0 +1,88 @@
+// Everything that waits for a person, across sessions: a list that is read at each connection, kept true by events.
+import type { ApprovalInfo, ChatEvent, OpenApproval } from "../api/types";
+
+/** An approval as the list gives it, or as an event did, which does not name the project. */
+export interface Waiting extends ApprovalInfo {
+  session_id: string;
+  project_id?: number;
+  agent?: string | null;
+  plan_id?: string | null;
+}
+
+export interface ApprovalsState {
+  open: ReadonlyMap<string, Waiting>;
+  /** What events told since the connection was made: the list may have been read before or after them. */
+  added: ReadonlySet<string>;
+  resolved: ReadonlySet<string>;
+  isLoaded: boolean;
+}
+
+export type ApprovalsInput =
+  | { kind: "connected" }
+  | { kind: "loaded"; approvals: readonly OpenApproval[] }
+  | { kind: "events"; events: readonly ChatEvent[] }
+  | { kind: "gone"; key: string };
+
+export const noApprovals: ApprovalsState = {
+  open: new Map(),
+  added: new Set(),
+  resolved: new Set(),
+  isLoaded: false,
+};
+
+export function approvalKey(approval: { session_id: string; call_id: string }): string {
+  return `${approval.session_id}/${approval.call_id}`;
+}
+
+export function reduceApprovals(state: ApprovalsState, input: ApprovalsInput): ApprovalsState {
+  switch (input.kind) {
+    case "connected":
+      return { ...state, added: new Set(), resolved: new Set() };
+    case "loaded": {
+      const open = new Map<string, Waiting>();
+      for (const approval of input.approvals) open.set(approvalKey(approval), approval);
+      for (const key of state.added) {
+        const added = state.open.get(key);
+        if (added !== undefined && !open.has(key)) open.set(key, added);
+      }
+      for (const key of state.resolved) open.delete(key);
+      return { ...state, open, isLoaded: true };
+    }
+    case "gone":
+      return without(state, input.key);
+    case "events":
+      return input.events.reduce(reduceEvent, state);
+  }
+}
+
+function reduceEvent(state: ApprovalsState, event: ChatEvent): ApprovalsState {
+  const { session_id } = event;
+  switch (event.type) {
+    case "approval_request":
+    case "plan_request": {
+      const key = approvalKey({ session_id, call_id: event.data.call_id });
+      const open = new Map(state.open).set(key, { ...event.data, session_id });
+      return { ...state, open, added: new Set(state.added).add(key) };
+    }
+    case "approval_resolved":
+    case "tool_call_closed":
+      return without(state, approvalKey({ session_id, call_id: event.data.call_id }));
+    case "plan_resolved":
+      return without(state, approvalKey({ session_id, call_id: event.data.plan_id }));
+    default:
+      return state;
+  }
+}
+
+function without(state: ApprovalsState, key: string): ApprovalsState {
+  const open = new Map(state.open);
+  open.delete(key);
+  const added = new Set(state.added);
+  added.delete(key);
+  return { ...state, open, added, resolved: new Set(state.resolved).add(key) };
+}
+
+/** Oldest first: what expires next stands on top. */
+export function inOrder(state: ApprovalsState): Waiting[] {
+  return [...state.open.values()].sort((a, b) => a.created_at.localeCompare(b.created_at));
+}

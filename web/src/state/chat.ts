@@ -1,0 +1,50 @@
+// The global Chat as a value. Messages come from history and stream in any order, and more than once.
+import type { ChatMessage } from "../api/types";
+
+export interface ChatState {
+  /** By id, each once. */
+  messages: readonly ChatMessage[];
+  /** The newest message that a person has had before their eyes. */
+  seenId: number;
+}
+
+export type ChatInput = { kind: "messages"; messages: readonly ChatMessage[] } | { kind: "seen"; id: number };
+
+/** The server keeps this many at most, too. */
+export const MAX_MESSAGES = 10_000;
+
+export function emptyChat(seenId: number): ChatState {
+  return { messages: [], seenId };
+}
+
+export function reduceChat(state: ChatState, input: ChatInput): ChatState {
+  switch (input.kind) {
+    case "seen":
+      return input.id > state.seenId ? { ...state, seenId: input.id } : state;
+    case "messages": {
+      const lastId = lastIdOf(state);
+      const isAppend = input.messages.every((message, at) => message.id > (input.messages[at - 1]?.id ?? lastId));
+      if (isAppend) return { ...state, messages: [...state.messages, ...input.messages].slice(-MAX_MESSAGES) };
+      const byId = new Map([...state.messages, ...input.messages].map((message) => [message.id, message]));
+      if (byId.size === state.messages.length) return state;
+      const messages = [...byId.values()].sort((a, b) => a.id - b.id).slice(-MAX_MESSAGES);
+      return { ...state, messages };
+    }
+  }
+}
+
+export function lastIdOf(state: ChatState): number {
+  return state.messages.at(-1)?.id ?? 0;
+}
+
+/** What others said since the person last looked. */
+export function unread(state: ChatState): number {
+  return state.messages.filter((message) => message.id > state.seenId && message.role !== "user").length;
+}
+
+/** The question that waits: whatever answers or withdraws it replies to it. */
+export function openQuestion(state: ChatState): ChatMessage | undefined {
+  const answered = new Set(state.messages.map((message) => message.meta?.reply_to));
+  const isQuestion = (message: ChatMessage) => message.meta?.tags?.includes("question") ?? false;
+  return state.messages.findLast((message) => isQuestion(message) && !answered.has(message.id));
+}

@@ -1,0 +1,70 @@
+// A file write as lines added, removed and kept, with long unchanged stretches folded away.
+import { diffLines } from "diff";
+import { contentAfter, editsOf } from "./files";
+
+export type DiffLine = { type: "same" | "added" | "removed"; text: string } | { type: "folded"; lines: number };
+
+export type WriteDiff =
+  /** Both sides are known. */
+  | { kind: "change"; lines: DiffLine[] }
+  /** Nobody has read the file in this session: it may be new, or it may be overwritten. */
+  | { kind: "whole"; lines: DiffLine[] }
+  /** Parts of a file, each as its own change. */
+  | { kind: "edits"; edits: DiffLine[][] };
+
+const CONTEXT_LINES = 3;
+/** Comparing more than this takes longer than a person waits; the new text is shown instead. */
+const MAX_COMPARED_CHARACTERS = 400_000;
+
+export function diffOfWrite(args: Record<string, unknown>, before: string | undefined): WriteDiff | undefined {
+  const after = contentAfter(args, before);
+  const edits = editsOf(args);
+  if (after === undefined) {
+    if (edits === undefined) return undefined;
+    return { kind: "edits", edits: edits.map((edit) => fold(compare(edit.old, edit.new))) };
+  }
+  if (before === undefined || before.length + after.length > MAX_COMPARED_CHARACTERS) {
+    return { kind: "whole", lines: linesOf(after).map((text) => ({ type: "added", text })) };
+  }
+  return { kind: "change", lines: fold(compare(before, after)) };
+}
+
+export function compare(before: string, after: string): DiffLine[] {
+  return diffLines(before, after).flatMap((part) => {
+    const type = part.added ? "added" : part.removed ? "removed" : "same";
+    return linesOf(part.value).map((text): DiffLine => ({ type, text }));
+  });
+}
+
+export function fold(lines: readonly DiffLine[]): DiffLine[] {
+  const isNear = lines.map((_, at) =>
+    lines.slice(Math.max(0, at - CONTEXT_LINES), at + CONTEXT_LINES + 1).some((line) => line.type !== "same"),
+  );
+  const folded: DiffLine[] = [];
+  let hidden = 0;
+  lines.forEach((line, at) => {
+    if (!isNear[at]) {
+      hidden += 1;
+      return;
+    }
+    if (hidden > 0) folded.push({ type: "folded", lines: hidden });
+    hidden = 0;
+    folded.push(line);
+  });
+  if (hidden > 0) folded.push({ type: "folded", lines: hidden });
+  return folded;
+}
+
+function linesOf(text: string): string[] {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+/** Characters that hide or reorder text, made visible: what is approved must be what is read. */
+export function visible(text: string): string {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => `⟨U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
+}

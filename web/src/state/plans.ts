@@ -1,0 +1,118 @@
+// Plans as their session's events tell them.
+import type { ChatEvent, Task, TaskStatus } from "../api/types";
+import type { Draft } from "./reduce";
+import type { PlanView } from "./session";
+
+export function reducePlan(draft: Draft, event: ChatEvent) {
+  switch (event.type) {
+    case "task_plan_created":
+      draft.plans.set(event.data.plan_id, {
+        ...event.data,
+        ...{ request: undefined, decidedBy: undefined, progress: {}, response: undefined },
+      });
+      return;
+    case "plan_request":
+      return change(draft, event.data.plan_id, (plan) => ({
+        ...plan,
+        status: "awaiting_approval",
+        request: event.data,
+      }));
+    case "plan_resolved": {
+      const { plan_id, decision, decided_by, tasks } = event.data;
+      return change(draft, plan_id, (plan) => {
+        const isAccepted = decision === "approve" || decision === "edit";
+        const edited = tasks !== undefined && tasks.length > 0 ? tasks : undefined;
+        return {
+          ...plan,
+          status: isAccepted ? "running" : "cancelled",
+          request: undefined,
+          decidedBy: decided_by,
+          tasks: edited === undefined ? plan.tasks : edited.map((task) => edit(plan, task)),
+        };
+      });
+    }
+    case "task_started":
+      return changeTask(draft, event.data.plan_id, event.data.task_id, "running", (task) => {
+        const { error: _, result: __, ...rest } = task;
+        return rest;
+      });
+    case "task_progress": {
+      const { plan_id, task_id, step, note } = event.data;
+      return change(draft, plan_id, (plan) => ({ ...plan, progress: { ...plan.progress, [task_id]: { step, note } } }));
+    }
+    case "task_completed": {
+      const { plan_id, task_id, response, usage, success } = event.data;
+      if (!plan_id || !task_id) return;
+      return changeTask(draft, plan_id, task_id, success ? "completed" : "failed", (task) => ({
+        ...task,
+        result: response,
+        usage: usage ?? null,
+      }));
+    }
+    case "task_failed":
+      return changeTask(draft, event.data.plan_id, event.data.task_id, "failed", (task) => ({
+        ...task,
+        error: event.data.error,
+      }));
+    case "task_skipped":
+      return changeTask(draft, event.data.plan_id, event.data.task_id, "skipped", (task) => task);
+    case "approval_request":
+    case "question":
+      return waiting(draft, event.data.plan_id, event.data.task_id, "waiting");
+    case "tool_call":
+      return waiting(draft, event.data.plan_id, event.data.task_id, "waiting");
+    case "tool_result":
+      return waiting(draft, event.data.plan_id, event.data.task_id, "running");
+    case "workflow_completed": {
+      const { plan_id, status, response } = event.data;
+      return change(draft, plan_id, (plan) => ({
+        ...plan,
+        status,
+        response,
+        request: undefined,
+        tasks: status === "cancelled" ? plan.tasks.map(cancelled) : plan.tasks,
+      }));
+    }
+    default:
+      return;
+  }
+}
+
+function edit(
+  plan: PlanView,
+  planned: { id: string; agent: string; description: string; depends_on?: string[]; estimated_tokens?: number },
+): Task {
+  const before = plan.tasks.find((task) => task.id === planned.id);
+  return {
+    ...{ status: "pending", estimated_tokens: planned.estimated_tokens ?? before?.estimated_tokens ?? 0 },
+    ...{ id: planned.id, agent: planned.agent, description: planned.description, depends_on: planned.depends_on ?? [] },
+    estimated_cost_usd: before?.estimated_cost_usd ?? null,
+  };
+}
+
+function cancelled(task: Task): Task {
+  return task.status === "completed" || task.status === "failed" ? task : { ...task, status: "cancelled" };
+}
+
+function change(draft: Draft, planId: string, next: (plan: PlanView) => PlanView) {
+  const plan = draft.plans.get(planId);
+  if (plan !== undefined) draft.plans.set(planId, next(plan));
+}
+
+function changeTask(draft: Draft, planId: string, taskId: string, status: TaskStatus, next: (task: Task) => Task) {
+  change(draft, planId, (plan) => ({
+    ...plan,
+    // A retried plan runs again.
+    status: status === "running" ? "running" : plan.status,
+    tasks: plan.tasks.map((task) => (task.id === taskId ? { ...next(task), status } : task)),
+  }));
+}
+
+function waiting(
+  draft: Draft,
+  planId: string | null | undefined,
+  taskId: string | null | undefined,
+  status: TaskStatus,
+) {
+  if (planId && taskId) changeTask(draft, planId, taskId, status, (task) => task);
+}

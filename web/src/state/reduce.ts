@@ -1,0 +1,355 @@
+// One reducer for a session's stream: state and inputs in, the next state out. No clock, no I/O.
+import type { SessionInput } from "../api/events";
+import type { ChatEvent, ChatEventOf, Message, ToolCall } from "../api/types";
+import { applyDelta, type Delta } from "./delta";
+import { learnFiles } from "./files";
+import { reducePlan } from "./plans";
+import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
+
+/** A batch is one copy of the lists, however many inputs it has. */
+export interface Draft extends SessionState {
+  items: Item[];
+  positions: Map<string, number>;
+  plans: Map<string, SessionState["plans"] extends ReadonlyMap<string, infer V> ? V : never>;
+  agents: Record<string, SessionState["agents"][string]>;
+  trail: TrailStep[];
+  queue: string[];
+  files: Map<string, string>;
+}
+
+export function reduceSession(state: SessionState, inputs: readonly SessionInput[]): SessionState {
+  const draft: Draft = {
+    ...state,
+    items: [...state.items],
+    positions: new Map(state.positions),
+    plans: new Map(state.plans),
+    agents: { ...state.agents },
+    trail: [...state.trail],
+    queue: [...state.queue],
+    files: new Map(state.files),
+  };
+  for (const input of inputs) {
+    switch (input.kind) {
+      case "done":
+        draft.status = input.status;
+        // What a turn had begun to say and never finished ends with it.
+        if (!input.status.startsWith("awaiting_")) dropLive(draft);
+        break;
+      case "connected":
+        dropLive(draft);
+        break;
+      case "history":
+        addHistory(draft, input.messages);
+        break;
+      case "queue_emptied":
+        draft.queue = [];
+        break;
+      case "event":
+        applyEvent(draft, input.event);
+    }
+  }
+  return draft;
+}
+
+function applyEvent(draft: Draft, event: ChatEvent) {
+  const seq = event.seq ?? undefined;
+  if (seq !== undefined) {
+    if (seq <= draft.lastSeq) return;
+    draft.lastSeq = seq;
+  }
+  if (wakes(event)) draft.status = "working";
+  reducePlan(draft, event);
+  const at = event.timestamp;
+  switch (event.type) {
+    case "message_created":
+      return applyMessage(draft, event);
+    case "message_delta":
+      return applyLive(draft, event, at);
+    case "message_queued":
+      if (!draft.queue.includes(event.data.message_id)) draft.queue.push(event.data.message_id);
+      return;
+    case "direct_agent_call":
+      return step(draft, { key: `${seq}`, agent: event.data.agent, why: "direct", reason: undefined, at });
+    case "agent_status_changed":
+      draft.agents[event.data.agent] = event.data.status;
+      return;
+    case "agent_switched": {
+      const { from_agent: from, to_agent: to, reason } = event.data;
+      put(draft, { kind: "switch", key: `switch-${seq}`, at, origin: undefined, from, to, reason });
+      return step(draft, { key: `${seq}`, agent: to, why: "switch", reason, at });
+    }
+    case "task_plan_created": {
+      const planId = event.data.plan_id;
+      put(draft, { kind: "plan", key: planId, at, origin: undefined, planId });
+      return step(draft, { key: `${seq}`, agent: "orchestrator", why: "plan", reason: undefined, at });
+    }
+    case "task_started":
+      return step(draft, { key: `${seq}`, agent: event.data.agent, why: "task", reason: event.data.task_id, at });
+    case "tool_call":
+      return applyToolCall(draft, event, at);
+    case "tool_result":
+      return applyToolResult(draft, event, at);
+    case "tool_call_closed": {
+      const { call_id, outcome } = event.data;
+      return changeTool(draft, call_id, (tool) =>
+        outcome === "completed" || tool.state.step === "finished"
+          ? tool
+          : { ...tool, state: { step: "closed", outcome } },
+      );
+    }
+    case "approval_request":
+      return applyApprovalRequest(draft, event, at);
+    case "approval_resolved":
+      return applyApprovalResolved(draft, event);
+    case "question": {
+      const { call_id: callId, question, options, agent } = event.data;
+      const origin = originOf(event.data);
+      dropTool(draft, callId);
+      return put(draft, {
+        ...{ kind: "question", key: `question-${callId}`, at, origin, callId, question, agent },
+        ...{ options: options ?? [], answer: undefined, isOpen: true },
+      });
+    }
+    case "error": {
+      const { message, error_code: code } = event.data;
+      return put(draft, { kind: "error", key: `error-${seq}`, at, origin: originOf(event.data), message, code });
+    }
+    case "history_compacted": {
+      const note = { type: "compacted" as const, messages: event.data.messages, summary: event.data.summary };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
+    }
+    case "gap": {
+      // What is missing cannot be read any more; the numbers go on behind it.
+      const { from, to } = event.data;
+      draft.lastSeq = Math.max(draft.lastSeq, to);
+      return put(draft, { kind: "note", key: `gap-${from}`, at, origin: undefined, note: { type: "gap", from, to } });
+    }
+    case "plan_request":
+    case "plan_resolved":
+    case "task_progress":
+    case "task_completed":
+    case "task_failed":
+    case "task_skipped":
+    case "workflow_completed":
+      return;
+    default:
+      return unknownEvent(event);
+  }
+}
+
+/** A newer server may send more than this page knows; that is nothing to fail over. */
+function unknownEvent(_event: never) {}
+
+/** Whether an event says that somebody works again. A message that waits in line does not end a suspension. */
+function wakes(event: ChatEvent): boolean {
+  switch (event.type) {
+    case "message_queued":
+    case "gap":
+    case "history_compacted":
+      return false;
+    default:
+      return true;
+  }
+}
+
+function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
+  const { data } = event;
+  const origin = originOf(data);
+  if (data.role === "tool") {
+    answerQuestion(draft, data.tool_call_id ?? "", data.content);
+    return;
+  }
+  draft.queue = draft.queue.filter((id) => id !== data.message_id);
+  const item = messageItem(data, origin, data.warnings ?? []);
+  put(draft, item);
+  // The answer of a workflow carries what all its tasks used.
+  if (data.usage && origin === undefined) {
+    const { tokens, costUsd } = draft.usage;
+    draft.usage = { tokens: tokens + data.usage.total_tokens, costUsd: costUsd + (data.usage.cost_usd ?? 0) };
+  }
+  for (const call of data.tool_calls ?? []) put(draft, toolItem(call, item));
+}
+
+/** Puts what only the history knows before everything else. */
+function addHistory(draft: Draft, messages: readonly Message[]) {
+  const results = new Map(
+    messages.flatMap((message) => (message.tool_call_id ? [[message.tool_call_id, message.content]] : [])),
+  );
+  const isNew = (key: string) => !draft.positions.has(key);
+  const older = messages
+    .filter((message) => message.role !== "tool" && isNew(message.message_id))
+    .flatMap((message): Item[] => {
+      const item = messageItem(message, undefined, []);
+      const calls = (message.tool_calls ?? []).filter(
+        (call) => isNew(call.call_id) && isNew(`question-${call.call_id}`),
+      );
+      return [item, ...calls.map((call) => ({ ...toolItem(call, item), state: finished(results.get(call.call_id)) }))];
+    });
+  draft.items = [...older, ...draft.items];
+  draft.positions = new Map(draft.items.map((item, index) => [item.key, index]));
+}
+
+function finished(content: string | undefined): ToolState {
+  if (content === undefined) return { step: "proposed" };
+  try {
+    return { step: "finished", result: JSON.parse(content) as unknown, late: false };
+  } catch {
+    return { step: "finished", result: content, late: false };
+  }
+}
+
+function messageItem(data: Message, origin: Origin | undefined, warnings: readonly string[]): MessageItem {
+  return {
+    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content, warnings },
+    ...{ role: data.role === "tool" ? "system" : data.role, agent: data.agent_id ?? undefined },
+    ...{ isError: data.error ?? false, usage: data.usage ?? undefined },
+  };
+}
+
+function toolItem(call: ToolCall, said: MessageItem): ToolItem {
+  return {
+    ...{ kind: "tool", key: call.call_id, callId: call.call_id, at: said.at, origin: said.origin, name: call.name },
+    ...{ args: call.arguments, proposedArgs: undefined, agent: said.agent, parts: [], decision: undefined },
+    state: { step: "proposed" },
+  };
+}
+
+function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string) {
+  const { data } = event;
+  const present = find(draft, data.message_id);
+  if (present !== undefined && present.kind !== "live") return;
+  const delta: Delta = { content: data.content, attempt: data.attempt, offset: data.offset };
+  const grown = applyDelta(present, delta);
+  put(draft, { kind: "live", key: data.message_id, at, origin: originOf(data), agent: data.agent, ...grown });
+}
+
+function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string) {
+  const { data } = event;
+  const { call_id: callId, name, arguments: args } = data.tool_call;
+  const present = find(draft, callId);
+  const before = present?.kind === "tool" ? present : undefined;
+  const isAsking = data.requires_approval && before?.state.step === "asking";
+  put(draft, {
+    ...{ kind: "tool", key: callId, callId, at: before?.at ?? at, origin: originOf(data), name, args },
+    ...{ proposedArgs: before?.proposedArgs, agent: data.agent, parts: data.parts ?? before?.parts ?? [] },
+    decision: before?.decision,
+    state: isAsking
+      ? before.state
+      : { step: "waiting", clientAttached: data.client_attached, approved: data.approved ?? false },
+  });
+}
+
+function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: string) {
+  const { call_id: callId, tool_name: name, result, late } = event.data;
+  if (answerQuestion(draft, callId, result)) return;
+  const present = find(draft, callId);
+  if (present?.kind !== "tool") {
+    const args = {};
+    put(draft, {
+      ...{ kind: "tool", key: callId, callId, at, origin: originOf(event.data), name, args, proposedArgs: undefined },
+      ...{ agent: undefined, parts: [], decision: undefined, state: { step: "proposed" } },
+    });
+  }
+  changeTool(draft, callId, (tool) => {
+    learnFiles(draft.files, tool.name, tool.args, result);
+    return { ...tool, state: { step: "finished", result, late: late ?? false } };
+  });
+}
+
+function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request">, at: string) {
+  const { data } = event;
+  const origin = originOf(data);
+  if (data.kind !== "tool") {
+    return put(draft, { kind: "budget", key: data.call_id, at, origin, approval: data, resolved: undefined });
+  }
+  const present = find(draft, data.call_id);
+  put(draft, {
+    ...{ kind: "tool", key: data.call_id, callId: data.call_id, at: present?.at ?? at, origin, name: data.tool_name },
+    ...{ args: data.arguments, proposedArgs: undefined, agent: data.agent ?? undefined, parts: data.parts ?? [] },
+    ...{ decision: undefined, state: { step: "asking", approval: data } },
+  });
+}
+
+function applyApprovalResolved(draft: Draft, event: ChatEventOf<"approval_resolved">) {
+  const { call_id, decision, decided_by, reason, modified_args } = event.data;
+  const present = find(draft, call_id);
+  if (present?.kind === "budget") return put(draft, { ...present, resolved: decision });
+  changeTool(draft, call_id, (tool) => {
+    const decided: ToolItem = { ...tool, decision: { decision, by: decided_by, reason: reason ?? undefined } };
+    switch (decision) {
+      case "approve":
+        return { ...decided, state: { step: "waiting", clientAttached: true, approved: true } };
+      case "edit":
+        return {
+          ...decided,
+          ...{ proposedArgs: tool.args, args: modified_args ?? tool.args },
+          state: { step: "waiting", clientAttached: true, approved: true },
+        };
+      case "expired":
+        return { ...decided, state: { step: "closed", outcome: "expired" } };
+      case "cancelled":
+        return { ...decided, state: { step: "closed", outcome: "cancelled" } };
+      default:
+        return { ...decided, state: { step: "closed", outcome: "rejected" } };
+    }
+  });
+}
+
+/** The answer to a question is the result of its call. */
+function answerQuestion(draft: Draft, callId: string, result: unknown): boolean {
+  const question = find(draft, `question-${callId}`);
+  if (question?.kind !== "question") return false;
+  const answer = typeof result === "string" ? result : textOf(result);
+  put(draft, { ...question, answer, isOpen: false });
+  return true;
+}
+
+function textOf(result: unknown): string {
+  const told = typeof result === "object" && result !== null ? (result as { answer?: unknown }).answer : undefined;
+  return typeof told === "string" ? told : JSON.stringify(result);
+}
+
+function changeTool(draft: Draft, callId: string, change: (tool: ToolItem) => ToolItem) {
+  const present = find(draft, callId);
+  if (present?.kind === "tool") return put(draft, change(present));
+  const question = find(draft, `question-${callId}`);
+  if (question?.kind === "question") put(draft, { ...question, isOpen: false });
+}
+
+/** A question is shown as a question, not as the tool call that it also is. */
+function dropTool(draft: Draft, callId: string) {
+  if (draft.positions.has(callId)) dropItems(draft, (item) => item.key === callId);
+}
+
+function dropLive(draft: Draft) {
+  const isLive = (item: Item) => item.kind === "live";
+  if (draft.items.some(isLive)) dropItems(draft, isLive);
+}
+
+function dropItems(draft: Draft, isDropped: (item: Item) => boolean) {
+  draft.items = draft.items.filter((item) => !isDropped(item));
+  draft.positions = new Map(draft.items.map((item, index) => [item.key, index]));
+}
+
+function find(draft: Draft, key: string): Item | undefined {
+  const position = draft.positions.get(key);
+  return position === undefined ? undefined : draft.items[position];
+}
+
+function put(draft: Draft, item: Item) {
+  const position = draft.positions.get(item.key);
+  if (position === undefined) {
+    draft.positions.set(item.key, draft.items.length);
+    draft.items.push(item);
+  } else {
+    draft.items[position] = item;
+  }
+}
+
+function step(draft: Draft, next: TrailStep) {
+  draft.trail.push(next);
+}
+
+function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {
+  return data.plan_id && data.task_id ? { planId: data.plan_id, taskId: data.task_id } : undefined;
+}

@@ -1,0 +1,45 @@
+// Where the person is, as the address says it.
+export type Route =
+  | { view: "chat" }
+  | { view: "sessions"; sessionId: string | undefined }
+  | { view: "approvals" }
+  | { view: "plans"; sessionId: string | undefined; planId: string | undefined }
+  | { view: "agents"; agentId: string | undefined }
+  | { view: "operations" };
+
+export type View = Route["view"];
+export const VIEWS: readonly View[] = ["chat", "sessions", "approvals", "plans", "agents", "operations"];
+
+export function parseRoute(hash: string): Route {
+  const [view, first, second] = hash.replace(/^#\/?/, "").split("/").map(decodePart);
+  switch (view) {
+    case "sessions":
+      return { view, sessionId: first };
+    case "plans":
+      return { view, sessionId: first, planId: second };
+    case "agents":
+      return { view, agentId: first };
+    case "approvals":
+    case "operations":
+      return { view };
+    default:
+      return { view: "chat" };
+  }
+}
+
+export function linkTo(view: View, ...parts: string[]): string {
+  return `#/${[view, ...parts.map(encodeURIComponent)].join("/")}`;
+}
+
+/** The ticket of a login link. */
+export function ticketOf(hash: string): string | undefined {
+  return /^#login=([0-9A-Za-z_-]+)$/.exec(hash)?.[1];
+}
+
+function decodePart(part: string): string | undefined {
+  try {
+    return part === "" ? undefined : decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,168 @@
+// What a session looks like, as a value: the timeline a person reads, its plans, its queue, how its turn stands.
+import type {
+  AgentStatus,
+  ApprovalInfo,
+  CallOutcome,
+  CommandPart,
+  Plan,
+  TaskStatus,
+  TurnStatus,
+  Usage,
+} from "../api/types";
+
+/** Where in a plan something happened; absent for the session's own turn. */
+export interface Origin {
+  planId: string;
+  taskId: string;
+}
+
+interface Placed {
+  /** Unique in the session, and the same for the same thing whatever happens to it. */
+  key: string;
+  at: string;
+  origin: Origin | undefined;
+}
+
+export interface MessageItem extends Placed {
+  kind: "message";
+  role: "user" | "assistant" | "system";
+  content: string;
+  agent: string | undefined;
+  isError: boolean;
+  usage: Usage | undefined;
+  warnings: readonly string[];
+}
+
+/** An answer while its tokens arrive. Its message takes its place. */
+export interface LiveItem extends Placed {
+  kind: "live";
+  agent: string;
+  content: string;
+  bytes: number;
+  attempt: number;
+}
+
+export type ToolState =
+  | { step: "proposed" }
+  | { step: "asking"; approval: ApprovalInfo }
+  | { step: "waiting"; clientAttached: boolean; approved: boolean }
+  | { step: "finished"; result: unknown; late: boolean }
+  | { step: "closed"; outcome: CallOutcome };
+
+export interface ToolItem extends Placed {
+  kind: "tool";
+  callId: string;
+  name: string;
+  args: Record<string, unknown>;
+  /** As the model wrote them, where a person changed them. */
+  proposedArgs: Record<string, unknown> | undefined;
+  agent: string | undefined;
+  parts: readonly CommandPart[];
+  decision: { by: string; decision: string; reason: string | undefined } | undefined;
+  state: ToolState;
+}
+
+export interface QuestionItem extends Placed {
+  kind: "question";
+  callId: string;
+  question: string;
+  options: readonly string[];
+  agent: string;
+  answer: string | undefined;
+  isOpen: boolean;
+}
+
+export interface SwitchItem extends Placed {
+  kind: "switch";
+  from: string;
+  to: string;
+  reason: string;
+}
+
+export interface PlanItem extends Placed {
+  kind: "plan";
+  planId: string;
+}
+
+export interface BudgetItem extends Placed {
+  kind: "budget";
+  approval: ApprovalInfo;
+  resolved: string | undefined;
+}
+
+export interface ErrorItem extends Placed {
+  kind: "error";
+  message: string;
+  code: string;
+}
+
+export interface NoteItem extends Placed {
+  kind: "note";
+  note: { type: "compacted"; messages: number; summary: string } | { type: "gap"; from: number; to: number };
+}
+
+export type Item =
+  MessageItem | LiveItem | ToolItem | QuestionItem | SwitchItem | PlanItem | BudgetItem | ErrorItem | NoteItem;
+
+export interface TaskProgress {
+  step: number;
+  note: string;
+}
+
+export interface PlanView extends Plan {
+  request: ApprovalInfo | undefined;
+  decidedBy: string | undefined;
+  progress: Readonly<Record<string, TaskProgress>>;
+  response: string | undefined;
+}
+
+/** A step of the agents' timeline: who works from here on, and why. */
+export interface TrailStep {
+  key: string;
+  agent: string;
+  why: "direct" | "switch" | "plan" | "task";
+  reason: string | undefined;
+  at: string;
+}
+
+export type SessionStatus = "idle" | "working" | TurnStatus;
+
+export interface SessionState {
+  /** The last stored event that is in here; the stream goes on behind it. */
+  lastSeq: number;
+  items: readonly Item[];
+  /** Positions in `items`, by key. */
+  positions: ReadonlyMap<string, number>;
+  plans: ReadonlyMap<string, PlanView>;
+  agents: Readonly<Record<string, AgentStatus>>;
+  trail: readonly TrailStep[];
+  /** Messages that wait for their turn, oldest first; each becomes an item when its turn begins. */
+  queue: readonly string[];
+  status: SessionStatus;
+  /** The newest whole content of files that this session has seen, by path. */
+  files: ReadonlyMap<string, string>;
+  usage: { tokens: number; costUsd: number };
+}
+
+export const emptySession: SessionState = {
+  lastSeq: 0,
+  items: [],
+  positions: new Map(),
+  plans: new Map(),
+  agents: {},
+  trail: [],
+  queue: [],
+  status: "idle",
+  files: new Map(),
+  usage: { tokens: 0, costUsd: 0 },
+};
+
+const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
+
+export function tasksEnded(plan: Plan): number {
+  return plan.tasks.filter((task) => ENDED.includes(task.status)).length;
+}
+
+export function isBusy(status: SessionStatus): boolean {
+  return status === "working" || status.startsWith("awaiting_");
+}

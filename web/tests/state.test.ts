@@ -1,0 +1,156 @@
+import { describe, expect, test } from "vitest";
+import type { ChatMessage, OpenApproval } from "../src/api/types";
+import { approvalKey, inOrder, noApprovals, reduceApprovals } from "../src/state/approvals";
+import { emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
+import { applyDelta } from "../src/state/delta";
+import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
+import { linkTo, parseRoute, ticketOf } from "../src/state/route";
+import { fixtures } from "./fixtures";
+
+const message = (id: number, more: Partial<ChatMessage> = {}): ChatMessage => ({
+  ...{ id, ts: "2026-01-01T00:00:00Z", role: "agent", author: "A", text: `m${id}` },
+  ...more,
+});
+
+describe("the global Chat", () => {
+  const ids = (...lists: number[][]) =>
+    lists
+      .reduce(
+        (state, list) => reduceChat(state, { kind: "messages", messages: list.map((id) => message(id)) }),
+        emptyChat(0),
+      )
+      .messages.map(({ id }) => id);
+  test.each([
+    ["in order", [[1, 2], [3]], [1, 2, 3]],
+    ["the stream before the history", [[5], [3, 4, 5], [6]], [3, 4, 5, 6]],
+    [
+      "all of it twice",
+      [
+        [1, 2],
+        [1, 2],
+        [2, 3],
+      ],
+      [1, 2, 3],
+    ],
+    ["nothing", [[], []], []],
+  ])("%s: each message once, by id", (_, lists, expected) => {
+    expect(ids(...lists)).toEqual(expected);
+  });
+  test("unread counts what others said since the person looked", () => {
+    let state = reduceChat(emptyChat(1), {
+      kind: "messages",
+      messages: [message(1), message(2), message(3, { role: "user" })],
+    });
+    expect(unread(state)).toBe(1);
+    state = reduceChat(state, { kind: "seen", id: 3 });
+    expect(unread(state)).toBe(0);
+    expect(reduceChat(state, { kind: "seen", id: 2 }).seenId).toBe(3);
+  });
+  test("a question is open until something replies to it", () => {
+    const asked = reduceChat(emptyChat(0), {
+      kind: "messages",
+      messages: [message(1, { meta: { tags: ["question"] } }), message(2)],
+    });
+    expect(openQuestion(asked)?.id).toBe(1);
+    const answered = reduceChat(asked, {
+      kind: "messages",
+      messages: [message(3, { role: "user", meta: { reply_to: 1 } })],
+    });
+    expect(openQuestion(answered)).toBeUndefined();
+  });
+});
+
+describe("approvals", () => {
+  const events = fixtures.tools.flatMap((input) => (input.kind === "event" ? [input.event] : []));
+  const request = events.findIndex((event) => event.type === "approval_request");
+  const listed = { ...events[request]!.data, session_id: events[request]!.session_id, project_id: 1 } as OpenApproval;
+  const upTo = (count: number, from = noApprovals) =>
+    reduceApprovals(from, { kind: "events", events: events.slice(0, count) });
+  test("events open and close them", () => {
+    expect(inOrder(upTo(request + 1))).toHaveLength(1);
+    expect(inOrder(upTo(events.length))).toEqual([]);
+  });
+  test("a list that was read before an event does not bring back what the event closed", () => {
+    const closed = upTo(events.length, reduceApprovals(noApprovals, { kind: "connected" }));
+    expect(inOrder(reduceApprovals(closed, { kind: "loaded", approvals: [listed] }))).toEqual([]);
+  });
+  test("a list that was read before an event does not lose what the event opened", () => {
+    const opened = upTo(request + 1);
+    expect(inOrder(reduceApprovals(opened, { kind: "loaded", approvals: [] }))).toHaveLength(1);
+  });
+  test("after a new connection the list is the truth", () => {
+    const stale = reduceApprovals(upTo(request + 1), { kind: "connected" });
+    expect(inOrder(reduceApprovals(stale, { kind: "loaded", approvals: [] }))).toEqual([]);
+  });
+  test("what is decided here is gone at once", () => {
+    const opened = upTo(request + 1);
+    expect(inOrder(reduceApprovals(opened, { kind: "gone", key: approvalKey(listed) }))).toEqual([]);
+  });
+});
+
+describe("tokens", () => {
+  const start = applyDelta(undefined, { content: "Привіт", attempt: 0, offset: 0 });
+  test.each([
+    ["the next piece", { content: ", світ", attempt: 0, offset: 12 }, "Привіт, світ"],
+    ["a repeat from the middle", { content: "віт!", attempt: 0, offset: 6 }, "Привіт!"],
+    ["all of it again", { content: "Привіт усім", attempt: 0, offset: 0 }, "Привіт усім"],
+    ["a new attempt", { content: "Hi", attempt: 1, offset: 0 }, "Hi"],
+    ["a piece behind a hole", { content: "x", attempt: 0, offset: 99 }, "Привіт"],
+  ])("%s", (_, delta, expected) => {
+    expect(applyDelta(start, delta).content).toBe(expected);
+  });
+  test("an older attempt changes nothing", () => {
+    const newer = applyDelta(start, { content: "Hi", attempt: 1, offset: 0 });
+    expect(applyDelta(newer, { content: "!", attempt: 0, offset: 2 }).content).toBe("Hi");
+  });
+});
+
+describe("addresses", () => {
+  test.each([
+    ["", { view: "chat" }],
+    ["#/nowhere", { view: "chat" }],
+    ["#/sessions", { view: "sessions", sessionId: undefined }],
+    [linkTo("sessions", "a/b c"), { view: "sessions", sessionId: "a/b c" }],
+    [linkTo("plans", "s", "p"), { view: "plans", sessionId: "s", planId: "p" }],
+    ["#/sessions/%E0%A4%A", { view: "sessions", sessionId: undefined }],
+  ])("%s", (hash, expected) => {
+    expect(parseRoute(hash)).toEqual(expected);
+  });
+  test.each([
+    ["#login=abc123", "abc123"],
+    ["#/login=abc", undefined],
+    ["#login=<x>", undefined],
+  ])("ticket of %s", (hash, ticket) => {
+    expect(ticketOf(hash)).toBe(ticket);
+  });
+});
+
+describe("numbers and times", () => {
+  const at = "2026-01-01T00:00:00Z";
+  const ms = Date.parse(at);
+  test("countdowns end", () => {
+    expect(timeLeft(at, ms - 245_000)).toBe("4:05");
+    expect(timeLeft(at, ms - 3_661_000)).toBe("1:01:01");
+    expect(timeLeft(at, ms)).toBeUndefined();
+  });
+  test("how long ago", () => {
+    expect(ago(at, ms + 30_000)).toEqual({ unit: "now" });
+    expect(ago(at, ms + 3_600_000 * 5)).toEqual({ unit: "hours", n: 5 });
+  });
+  test("money keeps small amounts", () => {
+    expect(money("en", 0.0324)).toBe("$0.0324");
+    expect(money("en", 12)).toBe("$12.00");
+    expect(duration("en", 125)).toBe("2 min");
+  });
+  test("the agents of a new project look different", () => {
+    const names = [
+      "agent_coder",
+      "agent_analyzer",
+      "agent_writer",
+      "agent_researcher",
+      "orchestrator",
+      "AdaptiveAgent",
+    ];
+    expect(new Set(names.map(hueOf)).size).toBe(names.length);
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
+import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
+import { TEXTS, LOCALES, preferredLocale, translate } from "../src/i18n/text";
+import { en, type Key } from "../src/i18n/en";
+
+const keys = Object.keys(en) as Key[];
+const placeholders = (text: string) => [...new Set(text.match(/\{+\w+\}+/g) ?? [])].sort();
+
+describe("languages", () => {
+  for (const locale of LOCALES) {
+    test(`${locale} says everything, with the same values in it`, () => {
+      for (const key of keys) {
+        const text = TEXTS[locale][key];
+        const forms = typeof text === "string" ? [text] : Object.values(text);
+        const english = en[key];
+        const wanted = placeholders(typeof english === "string" ? english : english.other);
+        for (const form of forms) {
+          expect(form.trim(), key).not.toBe("");
+          expect(placeholders(form), `${locale} ${key}`).toEqual(wanted);
+        }
+      }
+      expect(Object.keys(TEXTS[locale]).sort()).toEqual([...keys].sort());
+    });
+  }
+  test("plurals follow the language", () => {
+    const says = (locale: "ru" | "uk", n: number) => translate(locale, "sessions.messages", { n });
+    expect([1, 3, 5, 21].map((n) => says("ru", n))).toEqual([
+      "1 сообщение",
+      "3 сообщения",
+      "5 сообщений",
+      "21 сообщение",
+    ]);
+    expect([1, 3, 5, 22].map((n) => says("uk", n))).toEqual([
+      "1 повідомлення",
+      "3 повідомлення",
+      "5 повідомлень",
+      "22 повідомлення",
+    ]);
+  });
+  test("a value is put in, a template's own braces stay", () => {
+    expect(translate("en", "chat.waiting", { author: "{n}" })).toBe("{n} waits for your answer");
+    expect(translate("en", "agents.promptHint")).toContain("{{userId}}");
+  });
+  test.each([
+    [["uk-UA", "en"], "uk"],
+    [["de", "ru-RU"], "ru"],
+    [["fr"], "en"],
+    [[], "en"],
+  ] as const)("%s", (wanted, locale) => {
+    expect(preferredLocale(wanted)).toBe(locale);
+  });
+});
+
+const links = (blocks: Block[]): string[] => JSON.stringify(blocks).match(/"href":"[^"]*"/g) ?? [];
+const inlinesOf = (text: string): Inline[] => {
+  const [block] = parseMarkdown(text);
+  return block?.type === "paragraph" ? block.children : [];
+};
+
+describe("Markdown", () => {
+  test.each([
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "a <b onclick=alert(1)>b</b>",
+    "<!-- --><iframe src=//evil></iframe>",
+  ])("%s stays the text it is", (text) => {
+    const shown = JSON.stringify(parseMarkdown(text));
+    for (const piece of text.match(/<[^>]+>/g) ?? []) expect(shown).toContain(JSON.stringify(piece).slice(1, -1));
+    expect(new Set(parseMarkdown(text).map((block) => block.type))).toEqual(new Set(["paragraph"]));
+  });
+  test.each([
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](java\nscript:alert(1))",
+    "[x](data:text/html,<script>)",
+    "[x](vbscript:x)",
+    "[x](//evil.example)",
+    "[x](/my/projects)",
+    "[x](#login=1)",
+    "<javascript:alert(1)>",
+    "javascript:alert(1)",
+    "[x][r]\n\n[r]: javascript:alert(1)",
+    "![x](https://evil.example/a.png)",
+    "[![x](https://evil.example/a.png)](javascript:alert(1))",
+  ])("%s leads nowhere", (text) => {
+    expect(links(parseMarkdown(text))).toEqual([]);
+  });
+  test("an image is its address as text", () => {
+    expect(inlinesOf("![cat](https://x.example/cat.png)")).toEqual([
+      { type: "text", value: "[cat](https://x.example/cat.png)" },
+    ]);
+  });
+  test("plain addresses can be followed", () => {
+    expect(inlinesOf("[a](https://x.example/)")).toMatchObject([{ type: "link", href: "https://x.example/" }]);
+    expect(safeHref("mailto:a@x.example")).toBe("mailto:a@x.example");
+    expect(links(parseMarkdown("see https://x.example/b now"))).toHaveLength(1);
+  });
+  test("mermaid is code", () => {
+    expect(parseMarkdown("```mermaid\ngraph TD\n```")).toEqual([
+      { type: "code", language: "mermaid", value: "graph TD" },
+    ]);
+  });
+  test("what people write comes out as they meant it", () => {
+    expect(
+      parseMarkdown("# T\n\n- [x] a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> q\n\n---").map((block) => block.type),
+    ).toEqual([...["heading", "list", "table", "quote", "rule"]]);
+    expect(inlinesOf("a **b** _c_ ~~d~~ `e` &amp;")).toMatchObject([
+      ...[
+        { value: "a " },
+        { type: "strong" },
+        {},
+        { type: "emphasis" },
+        {},
+        { type: "strike" },
+        {},
+        { type: "code" },
+        { value: " &" },
+      ],
+    ]);
+  });
+  test("depth and length have ends", () => {
+    expect(() => parseMarkdown(">".repeat(5000) + "x")).not.toThrow();
+    expect(() => parseMarkdown("*a **b ".repeat(9000))).not.toThrow();
+    expect(parseMarkdown("x".repeat(300_000))).toMatchObject([{ type: "code" }]);
+  });
+});
+
+describe("changes", () => {
+  const types = (lines: { type: string }[]) => lines.map((line) => line.type).join(" ");
+  test("lines added, removed and kept", () => {
+    expect(types(compare("a\nb\nc\n", "a\nx\nc\n"))).toBe("same removed added same");
+    expect(types(compare("", "a\n"))).toBe("added");
+  });
+  test("long unchanged stretches are folded", () => {
+    const text = Array.from({ length: 40 }, (_, at) => `line ${at}`).join("\n");
+    const folded = fold(compare(text, text.replace("line 20", "changed")));
+    expect(folded[0]).toEqual({ type: "folded", lines: 17 });
+    expect(folded.filter((line) => line.type === "same")).toHaveLength(6);
+  });
+  test.each([
+    ["a known file", { content: "b\n" }, "a\n", "change"],
+    ["an unknown file", { content: "b\n" }, undefined, "whole"],
+    ["edits of a known file", { edits: [{ old: "a", new: "b" }] }, "a\n", "change"],
+    ["edits of an unknown file", { edits: [{ old: "a", new: "b" }] }, undefined, "edits"],
+    ["edits that do not fit", { edits: [{ old: "z", new: "b" }] }, "a\n", "edits"],
+  ])("a write to %s", (_, args, before, kind) => {
+    expect(diffOfWrite(args, before)?.kind).toBe(kind);
+  });
+  test("a write of neither is no change to show", () => {
+    expect(diffOfWrite({ path: "x" }, undefined)).toBeUndefined();
+  });
+  test("what hides or turns text is made visible", () => {
+    expect(visible("a\u202eb\u200bc\u001b[0m\td\n")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[0m\td\n");
+  });
+});
