@@ -154,9 +154,14 @@ impl Chat {
         self.history.iter().skip(self.history.partition_point(|message| message.id.get() <= id))
     }
 
-    /// Everything said before a message, newest first.
-    pub fn before(&self, id: GlobalMessageId) -> impl Iterator<Item = &Arc<GlobalMessage>> {
-        self.history.iter().take(self.history.partition_point(|message| message.id < id)).rev()
+    /// What AdaptiveAgent knows when it begins to work on a message, newest first: also what was said since, but nothing
+    /// that it is still to work on.
+    pub fn known_to(&self, woken_by: GlobalMessageId) -> impl Iterator<Item = &Arc<GlobalMessage>> {
+        let is_due = move |message: &GlobalMessage| match &self.adaptive {
+            Adaptive::Resting => false,
+            Adaptive::Working { next } => next.iter().any(|waiting| waiting.id == message.id),
+        };
+        self.newest_first().filter(move |message| message.id != woken_by && !is_due(message))
     }
 
     pub fn len(&self) -> usize {

@@ -145,6 +145,9 @@ impl Step<'_, '_> {
     /// Changes the agent of a thread, and where it is the turn's own, of the session.
     pub(crate) fn hand_over(&mut self, thread: &mut Thread, to: AgentName, reason: String, confidence: Option<String>) {
         thread.agent = to.clone();
+        // Each agent has a memory of its own.
+        thread.recalled.clear();
+        thread.begins_with = thread.steps + 1;
         self.switch(thread.turn, to, reason, confidence);
     }
 

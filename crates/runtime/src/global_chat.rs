@@ -108,8 +108,8 @@ impl GlobalChat {
     }
 
     /// What was said before a message, newest first.
-    fn before(&self, id: GlobalMessageId, count: usize) -> Vec<Arc<GlobalMessage>> {
-        self.lock().chat.before(id).take(count).cloned().collect()
+    fn known_to(&self, woken_by: GlobalMessageId, count: usize) -> Vec<Arc<GlobalMessage>> {
+        self.lock().chat.known_to(woken_by).take(count).cloned().collect()
     }
 
     /// Follows the Chat from a message on, or from the newest `last` ones.

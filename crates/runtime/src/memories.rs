@@ -22,7 +22,7 @@ use self::upkeep::Engine;
 use crate::space::SpaceKey;
 
 /// A search that takes longer than this does not hold an answer up.
-const RECALL_PATIENCE: Duration = Duration::from_millis(250);
+const RECALL_PATIENCE: Duration = Duration::from_millis(1_500);
 /// How long whoever makes or deletes something waits for its collections.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
 /// A search that met what was deleted is repeated without it, so often.
@@ -159,7 +159,11 @@ impl Memories {
         let mut searches = 0;
         loop {
             searches += 1;
-            let mut hits = self.memory.search(&name, query).await?;
+            let found = self.memory.search(&name, query).await;
+            if matches!(found, Err(MemoryError::NotFound { .. })) {
+                self.mend_later(&(key, agent.clone()), Need::Check);
+            }
+            let mut hits = found?;
             if hits.is_empty() {
                 return Ok(hits);
             }

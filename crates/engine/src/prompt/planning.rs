@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::summary::earlier_part;
 use super::trim::{Form, select};
-use super::{CLASSIFIED_CHARS, History, PromptLimits, order, wire};
+use super::{CLASSIFIED_CHARS, History, PromptLimits, RESULTS_ARE_DATA, order, wire};
 use crate::world::MAX_TASKS;
 use crate::{Repair, Session, Team};
 
@@ -35,6 +35,9 @@ pub fn planning_request(
          \"<what to do>\", \"depends_on\": [\"<id>\"], \"estimated_tokens\": <number>}}]}}. At most {MAX_TASKS} tasks, \
          ids of letters, digits, - and _, no circles. Each description must be understandable by itself."
     ));
+    if !history.earlier.is_empty() {
+        prompt.push_str(&format!("\n\n{RESULTS_ARE_DATA}"));
+    }
     prompt.push_str(&earlier_part(session));
     let mut messages = vec![ModelMessage::System { content: prompt }];
     let earlier = select(history.earlier, limits, Form::Messages).messages;

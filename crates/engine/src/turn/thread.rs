@@ -42,6 +42,8 @@ pub struct Thread {
     pub(crate) usage: Option<Usage>,
     /// The last assistant message.
     pub(crate) answer_id: Option<MessageId>,
+    /// The agent's first step.
+    pub(crate) begins_with: u32,
     /// What the agent was reminded of.
     pub(crate) recalled: Vec<String>,
 }
@@ -149,6 +151,7 @@ impl Thread {
             started: false,
             usage: None,
             answer_id: None,
+            begins_with: 1,
             recalled: Vec::new(),
         }
     }
@@ -171,6 +174,11 @@ impl Thread {
 
     pub(crate) fn answer_id(&self) -> Option<MessageId> {
         self.answer_id.clone()
+    }
+
+    /// The first step of the agent that is at work.
+    pub fn begins_with(&self) -> u32 {
+        self.begins_with
     }
 
     /// What the agent was reminded of when it began.

@@ -191,3 +191,15 @@ fn the_oldest_messages_leave() {
     }
     assert_eq!(small.len(), 2);
 }
+
+#[test]
+fn what_was_said_since_a_message_waited_is_known_when_its_turn_comes() {
+    let mut chat = chat(ChatLimits::default());
+    take(&mut chat, user("first"));
+    let second = take(&mut chat, user("second")).posted.unwrap();
+    take(&mut chat, user("third"));
+    take(&mut chat, agent(ADAPTIVE_AGENT, "answer to the first", &[]));
+    assert_eq!(done(&take(&mut chat, ChatInput::Rested)), ["wake: second"]);
+    let known: Vec<&str> = chat.known_to(second).map(|message| message.text.as_str()).collect();
+    assert_eq!(known, ["answer to the first", "first"], "not itself, nor what is still to come");
+}

@@ -86,7 +86,7 @@ impl<'a> Work<'a> {
         // A name that is valid by its letters.
         #[allow(clippy::expect_used)]
         let id = SessionId::parse(ADAPTIVE_AGENT).expect("letters are a valid session id");
-        let before = runtime.chat.before(woken_by.id, runtime.prompt.messages);
+        let before = runtime.chat.known_to(woken_by.id, runtime.prompt.messages);
         Self {
             runtime,
             team,

@@ -168,8 +168,13 @@ impl Memories {
     async fn index(&self, place: &Place, rows: Vec<InteractionRow>) -> Result<(), RebuildError> {
         let name = collection(place)?;
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-        self.memory.create(&name).await?;
+        let created = self.memory.create(&name).await?;
         self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
+        // What it held before is in SQL only. While the embedding model is out it would stay as it is.
+        let is_mendable = !matches!(*self.engine(), Engine::WordsOnly);
+        if created == Created::New || (created == Created::Outdated && is_mendable) {
+            self.due().note(place, Need::Rebuild);
+        }
         let gone = self.store.mark_indexed(&ids).await?;
         if !gone.is_empty() {
             self.memory.delete(&name, gone.into_iter().map(|id| InteractionId(id.0)).collect()).await?;

@@ -72,7 +72,7 @@ impl Owner {
         self.feed.opened(session.last_seq(), session.turn().is_none());
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
         // lost but a model call whose owner died.
-        let recover = session.epoch() != epoch.0 || session.is_running();
+        let recover = session.epoch() != epoch.0 || session.is_running() || !session.model_calls().is_empty();
         let space = row.user_id.zip(row.project_id).filter(|_| self.name.realm == Realm::Project);
         let space = space.map(|(user, project)| runtime.spaces.get(SpaceKey { user, project }));
         self.loaded = Some(Loaded {

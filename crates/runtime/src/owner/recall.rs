@@ -24,10 +24,11 @@ impl Owner {
     /// What the agent that begins with this call is asked to do.
     async fn asked(&mut self, call: &ModelCall) -> Option<String> {
         let Purpose::Step { origin, .. } = &call.purpose else { return None };
-        if call.id.step != 1 {
+        let loaded = self.loaded.as_mut()?;
+        let thread = loaded.session.turn()?.threads().find(|thread| thread.lane() == call.id.lane)?;
+        if call.id.step != thread.begins_with() {
             return None;
         }
-        let loaded = self.loaded.as_mut()?;
         // Where the history cannot be read, the call itself says so.
         let recent = history(&self.runtime, loaded.key, &mut loaded.recent, call).await.ok()?;
         let asked = recent.history_of(origin).current.iter().find(|message| message.role == Role::User)?;
