@@ -102,6 +102,8 @@ pub async fn ask(prompt: &str) -> Option<String> {
 pub fn show_call(reason: &str, tool: &str, arguments: &Map<String, Value>) {
     note(&format!("{}: {}", visible(reason), call_line(tool, arguments)));
     for (name, value) in arguments {
+        // The model chose the name as well.
+        let name = visible(name).replace('\n', " ");
         let text = match value {
             Value::String(text) => text.clone(),
             other => serde_json::to_string_pretty(other).unwrap_or_default(),
@@ -130,9 +132,9 @@ pub fn line_of(event: &HandsEvent) -> String {
             "{} was running when codelab ended before: its outcome is unknown, it is not run again",
             call.tool.as_str()
         ),
-        HandsEvent::Disconnected { reason } => format!("lost the server, trying again: {reason}"),
+        HandsEvent::Disconnected { reason } => format!("lost the server, trying again: {}", visible(reason)),
         HandsEvent::Reconnected => "the server is back".to_owned(),
-        HandsEvent::Ended { reason } => format!("the server refuses: {reason}"),
+        HandsEvent::Ended { reason } => format!("the server refuses: {}", visible(reason)),
     }
 }
 

@@ -141,10 +141,14 @@ impl Prompt {
                 let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
                 let call = ask.call_id().clone();
                 let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
-                match word.chars().next().map(|c| c.to_ascii_lowercase()) {
-                    Some('n' | 'r') => Action::Decide { call, choice: Choice::Reject(reason) },
-                    Some(letter) => self.choose(letter, ask),
-                    None => Action::Nothing,
+                // Whole words only: a request that happens to begin like one decides nothing.
+                match (word.to_ascii_lowercase().as_str(), &reason) {
+                    ("n" | "no" | "r" | "reject", _) => Action::Decide { call, choice: Choice::Reject(reason) },
+                    ("y" | "yes", None) => self.choose('y', ask),
+                    ("a" | "always", None) => self.choose('a', ask),
+                    ("e" | "edit", None) => self.choose('e', ask),
+                    ("v" | "view", None) => self.choose('v', ask),
+                    _ => Action::Nothing,
                 }
             }
             focus => {

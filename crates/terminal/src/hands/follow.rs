@@ -88,7 +88,12 @@ async fn listen(shared: &Arc<Shared>, mut stream: EventStream<ChatEvent>, known:
 async fn take(shared: &Arc<Shared>, event: ChatEvent, known: &mut Known) -> Result<(), ClientError> {
     let session = event.session_id;
     match event.body {
-        ChatEventBody::ToolCall(call) if !call.call.requires_approval && known.is_ours(shared, &session).await? => {
+        // A session that is named later is looked at then.
+        ChatEventBody::ToolCall(call)
+            if !call.call.requires_approval
+                && shared.may_serve(&session)
+                && known.is_ours(shared, &session).await? =>
+        {
             shared.offer(&session, call.call);
         }
         ChatEventBody::ToolCallClosed(closed) => {
@@ -119,13 +124,15 @@ pub(super) async fn catch_up_with(shared: Arc<Shared>, session: SessionId) {
 }
 
 async fn look_at(shared: &Arc<Shared>, session: &SessionId) -> Result<(), ClientError> {
+    // What begins while the log is read is not in it.
+    let running = shared.running_of(session);
     let detail = match shared.client.chat(session).await {
         Ok(detail) => detail,
         Err(error) if error.status() == Some(404) => return Ok(()),
         Err(error) => return Err(error),
     };
     let open = if detail.busy { open_calls(shared, session).await? } else { BTreeMap::new() };
-    shared.closed_but(session, &open);
+    shared.closed_but(&running, &open);
     for call in open.into_values() {
         shared.offer(session, call);
     }
@@ -165,13 +172,15 @@ impl Shared {
         }
     }
 
-    /// What runs here for the session and is no longer open was closed while nobody listened.
-    fn closed_but(&self, session: &SessionId, open: &BTreeMap<CallId, ToolCallChunk>) {
-        for (key, stop) in lock(&self.running).iter() {
-            if key.session_id == *session && !open.contains_key(&key.call_id) {
-                stop.cancel();
-            }
+    /// What ran here for a session and is no longer open was closed while nobody listened.
+    fn closed_but(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallChunk>) {
+        for key in running.iter().filter(|key| !open.contains_key(&key.call_id)) {
+            self.closed(key);
         }
+    }
+
+    fn running_of(&self, session: &SessionId) -> Vec<CallKey> {
+        lock(&self.running).keys().filter(|key| key.session_id == *session).cloned().collect()
     }
 }
 

@@ -171,6 +171,8 @@ fn a_line_decides_where_there_are_no_keys() {
         ("always", decided(Choice::Always)),
         ("n", decided(Choice::Reject(None))),
         ("reject use tabs", decided(Choice::Reject(Some("use tabs".to_owned())))),
+        ("add a test", Action::Nothing),
+        ("you should look at it again", Action::Nothing),
         ("", Action::Nothing),
         ("/cancel", Action::Command(Command::Cancel)),
     ] {
