@@ -110,6 +110,8 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // Links in what models write must not be looked up before anybody follows them.
+    headers.insert(header::X_DNS_PREFETCH_CONTROL, HeaderValue::from_static("off"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

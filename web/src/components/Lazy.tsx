@@ -4,6 +4,16 @@ import { useEffect, useState } from "preact/hooks";
 import { report } from "../feeds/app";
 import { t } from "../feeds/preferences";
 
+/** Set while a reload is tried, so that it is tried once. */
+const RELOADED = "view.reloaded";
+
+/** A server that was replaced has its views under other names. */
+function reloadOnce(error: unknown) {
+  if (sessionStorage.getItem(RELOADED) !== null) return report(error);
+  sessionStorage.setItem(RELOADED, "1");
+  location.reload();
+}
+
 type Load = () => Promise<{ default: ComponentType }>;
 
 export function lazy(load: Load): ComponentType {
@@ -13,9 +23,10 @@ export function lazy(load: Load): ComponentType {
     useEffect(() => {
       if (View !== undefined) return;
       load().then((module) => {
+        sessionStorage.removeItem(RELOADED);
         known = module.default;
         setView(() => module.default);
-      }, report);
+      }, reloadOnce);
     }, []);
     return View === undefined ? <p class="hint side-note">{t("app.loading")}</p> : <View />;
   };

@@ -55,14 +55,13 @@ function glance(): () => void {
 /** Reads what was said since the last message that is here; the stream alone may begin behind a hole. */
 async function catchUp() {
   try {
-    const lastId = lastIdOf(chat.peek());
-    if (lastId === 0) {
+    if (!isChatLoaded.peek()) {
       const newest = await chatHistory(undefined, FIRST_MESSAGES);
       apply({ kind: "messages", messages: newest });
       isChatLoaded.value = true;
       if (newest.length === FIRST_MESSAGES) await readBehind(0);
     } else {
-      await readBehind(lastId);
+      await readBehind(lastIdOf(chat.peek()));
     }
   } catch (error) {
     if (error instanceof ApiError) refused(error);
@@ -73,13 +72,14 @@ async function readBehind(id: number) {
   for (let after = id; ;) {
     const page = await chatHistory(after, PAGE);
     apply({ kind: "messages", messages: page });
+    // The server may end a page before it is full.
     const last = page.at(-1);
-    if (page.length < PAGE || last === undefined) return;
+    if (last === undefined) return;
     after = last.id;
   }
 }
 
 function refused(error: ApiError) {
   if (error.status === 401) access.value = { state: "out", failure: undefined };
-  else if (error.status >= 400 && error.status < 500) isChatOff.value = true;
+  else if (error.status === 403 || error.status === 404) isChatOff.value = true;
 }

@@ -100,11 +100,24 @@ function connect(sessionId: string, feed: SessionFeed): () => void {
   };
 }
 
+/** What was sent and not yet acknowledged: sent again, it is the same message. */
+const unacknowledged = new Map<string, { text: string; agent: string | undefined; id: string }>();
+
 export async function speak(sessionId: string, text: string, agent: string | undefined) {
-  const messageId = await sendMessage(sessionId, text, agent, crypto.randomUUID());
+  const before = unacknowledged.get(sessionId);
+  const id = before?.text === text && before.agent === agent ? before.id : newMessageId();
+  unacknowledged.set(sessionId, { text, agent, id });
+  const messageId = await sendMessage(sessionId, text, agent, id);
+  unacknowledged.delete(sessionId);
   const feed = kept.get(sessionId);
   if (messageId === undefined || feed === undefined) return;
   feed.said.value = new Map([...feed.said.value].slice(-MAX_SAID)).set(messageId, text);
+}
+
+/** `crypto.randomUUID` is missing on pages that came over plain HTTP from another machine. */
+function newMessageId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export async function stop(sessionId: string, isQueueDropped: boolean) {

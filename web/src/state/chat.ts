@@ -42,9 +42,12 @@ export function unread(state: ChatState): number {
   return state.messages.filter((message) => message.id > state.seenId && message.role !== "user").length;
 }
 
-/** The question that waits: whatever answers or withdraws it replies to it. */
+/** The question that waits: whatever answers or withdraws it replies to it, and the user's next words are its answer. */
 export function openQuestion(state: ChatState): ChatMessage | undefined {
-  const answered = new Set(state.messages.map((message) => message.meta?.reply_to));
   const isQuestion = (message: ChatMessage) => message.meta?.tags?.includes("question") ?? false;
-  return state.messages.findLast((message) => isQuestion(message) && !answered.has(message.id));
+  const place = state.messages.findLastIndex(isQuestion);
+  const question = state.messages[place];
+  if (question === undefined) return undefined;
+  const ends = (later: ChatMessage) => later.role === "user" || later.meta?.reply_to === question.id;
+  return state.messages.slice(place + 1).some(ends) ? undefined : question;
 }

@@ -147,6 +147,9 @@ function wakes(event: ChatEvent): boolean {
     case "gap":
     case "history_compacted":
       return false;
+    // A turn that is over stays over.
+    case "tool_result":
+      return !event.data.late;
     default:
       return true;
   }
