@@ -117,7 +117,7 @@ async fn passing_the_message_history() {
     assert_eq!((asked.roles(), asked.message(-1)), (vec!["system", "user"], &json!("Do a.")));
     // Another session of the same project knows nothing of it.
     chat.chat().await.call("coder", "Hello").await.expect(200);
-    assert!(!server.model.requests().pop().unwrap().system_prompt().contains("I am Ada"));
+    assert!(!server.model.requests().pop().unwrap().system_prompt().contains("] User: I am Ada"));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn limiting_the_context_size() {
     let prompt = asked.system_prompt();
     let lines = prompt.lines().filter(|line| line.contains("] User: ") || line.contains("] Assistant: "));
     assert_eq!((lines.count(), asked.message(-1)), (10, &json!("the last")), "the ten before it");
-    assert!(prompt.contains("question 3") && !prompt.contains("question 2"), "{prompt}");
+    assert!(prompt.contains("] User: question 3") && !prompt.contains("] User: question 2"), "{prompt}");
 
     let long = chat.chat().await;
     for number in 0..4 {
@@ -163,7 +163,7 @@ async fn the_context_has_settings() {
     }
     let asked = server.model.requests().pop().unwrap();
     let prompt = asked.system_prompt();
-    assert!(prompt.contains("] User: question 1") && !prompt.contains("question 0"), "{prompt}");
+    assert!(prompt.contains("] User: question 1") && !prompt.contains("] User: question 0"), "{prompt}");
 }
 
 #[tokio::test]
