@@ -22,7 +22,9 @@ export function Scroller({ label, children, onEnd }: ScrollerProps) {
     if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   };
   const scrolled = () => {
-    const { scrollHeight, scrollTop, clientHeight } = box.current!;
+    // A browser may still tell of a scroll once the list has left the page.
+    if (box.current === null) return;
+    const { scrollHeight, scrollTop, clientHeight } = box.current;
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
     setAway(!isAtEnd.current);
     if (isAtEnd.current) onEnd?.();
