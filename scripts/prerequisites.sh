@@ -26,11 +26,16 @@ build_problem() {
 
 # The same for building the web page in $1.
 web_problem() {
-  local root=$1 tool
+  local root=$1 tool wanted found
+  wanted=$(sed -n 's/^ *"node": *">=\([0-9.]*\)".*$/\1/p' "$root/package.json")
   for tool in node npm; do
     if ! command -v "$tool" >/dev/null; then
-      echo "$tool is missing, and $root/package.json needs it (on Debian: apt-get install nodejs npm)."
+      echo "$tool is missing: install Node.js $wanted or newer from https://nodejs.org and start again."
       return
     fi
   done
+  found=$(node --version)
+  if [[ $(printf '%s\n' "$wanted" "${found#v}" | sort -V | head -n 1) != "$wanted" ]]; then
+    echo "Node.js $wanted or newer is needed for the web page, this is ${found#v}: install it from https://nodejs.org."
+  fi
 }
