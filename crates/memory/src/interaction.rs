@@ -1,6 +1,6 @@
 //! What is remembered, what is asked and what is found. Checked here once, so that engines meet only proven values.
 
-use codelab_protocol::{SessionId, Timestamp};
+use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::MemoryError;
@@ -25,7 +25,7 @@ pub struct Interaction {
     /// Its `type`.
     pub kind: String,
     pub success: bool,
-    pub task_id: Option<String>,
+    pub task_id: Option<TaskId>,
     /// Where it happened; it is forgotten with its session.
     pub session_id: Option<SessionId>,
     pub timestamp: Timestamp,
@@ -57,7 +57,7 @@ pub struct Hit {
     pub score: f32,
     pub kind: String,
     pub success: bool,
-    pub task_id: Option<String>,
+    pub task_id: Option<TaskId>,
     pub timestamp: Timestamp,
     pub metadata: Map<String, Value>,
 }
@@ -84,7 +84,6 @@ impl Interaction {
         require(!self.text.trim().is_empty(), "text must not be blank")?;
         at_most("text", self.text.len(), MAX_TEXT_BYTES)?;
         at_most("type", self.kind.len(), MAX_LABEL_BYTES)?;
-        at_most("task_id", self.task_id.as_ref().map_or(0, String::len), MAX_LABEL_BYTES)?;
         let metadata_bytes = serde_json::to_vec(&self.metadata).map_or(usize::MAX, |json| json.len());
         at_most("metadata", metadata_bytes, MAX_METADATA_BYTES)
     }
@@ -121,7 +120,6 @@ mod tests {
             Interaction { text: " \n".into(), ..good.clone() },
             Interaction { text: "a".repeat(MAX_TEXT_BYTES + 1), ..good.clone() },
             Interaction { kind: "k".repeat(MAX_LABEL_BYTES + 1), ..good.clone() },
-            Interaction { task_id: Some("t".repeat(MAX_LABEL_BYTES + 1)), ..good.clone() },
             Interaction {
                 metadata: Map::from_iter([("m".into(), "v".repeat(MAX_METADATA_BYTES).into())]),
                 ..good.clone()

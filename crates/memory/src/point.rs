@@ -1,7 +1,7 @@
 //! An interaction as both engines store it: vectors beside a payload. Names and filters stand here once, in the JSON
 //! that both engines read, so that they cannot drift apart.
 
-use codelab_protocol::{SessionId, Timestamp};
+use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -85,7 +85,7 @@ impl Point {
         payload.insert(SUCCESS.into(), interaction.success.into());
         payload.insert(TIMESTAMP.into(), interaction.timestamp.as_millis().into());
         if let Some(task_id) = interaction.task_id {
-            payload.insert(TASK_ID.into(), task_id.into());
+            payload.insert(TASK_ID.into(), task_id.as_str().into());
         }
         if let Some(session_id) = interaction.session_id {
             payload.insert(SESSION_ID.into(), session_id.as_str().into());
@@ -128,7 +128,7 @@ pub(crate) fn hit(id: u64, score: f32, mut payload: Map<String, Value>) -> Optio
         score,
         kind,
         success: payload.get(SUCCESS)?.as_bool()?,
-        task_id,
+        task_id: task_id.and_then(|text| TaskId::parse(&text).ok()),
         timestamp: Timestamp::from_millis(payload.get(TIMESTAMP)?.as_i64()?),
         metadata: match payload.remove(METADATA) {
             Some(Value::Object(metadata)) => metadata,

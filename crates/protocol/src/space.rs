@@ -145,7 +145,7 @@ pub struct ContextHit {
     #[serde(rename = "type")]
     pub kind: String,
     pub success: bool,
-    pub task_id: Option<String>,
+    pub task_id: Option<crate::TaskId>,
     pub timestamp: Timestamp,
 }
 

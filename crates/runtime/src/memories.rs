@@ -256,7 +256,7 @@ fn remembered(row: InteractionRow) -> Interaction {
         text: row.text,
         kind: row.kind,
         success: row.success.unwrap_or(true),
-        task_id: row.task.map(String::from),
+        task_id: row.task,
         session_id: row.session_id,
         timestamp: row.created_at,
         metadata: row.metadata,

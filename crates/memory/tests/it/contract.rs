@@ -145,7 +145,7 @@ async fn a_hit_carries_what_was_added(bed: Bed, name: CollectionName) {
     let memory = bed.open();
     memory.create(&name).await.unwrap();
     let mut interaction = said(u64::MAX >> 1, "Wrote a test \u{0} \"в кавычках\" 🦀");
-    interaction.task_id = Some("task-7".into());
+    interaction.task_id = Some("task-7".parse().unwrap());
     interaction.success = false;
     interaction.timestamp = Timestamp::from_millis(1_768_334_400_005);
     interaction.metadata = json!({"files": ["a.rs"], "cost": 0.25}).as_object().unwrap().clone();
