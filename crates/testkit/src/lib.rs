@@ -4,13 +4,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test kit fails by panicking")]
 
 mod asked;
+mod database;
 mod seen;
 mod server;
+mod waiting;
 
 pub use asked::Asked;
 pub use codelab_client::{
     Access, Client, ClientError, EventData, EventStream, Method, RawResponse, SseDecoder, SseEvent, StreamEvent,
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
+pub use database::OwnDatabase;
 pub use seen::Seen;
 pub use server::{INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result};
+pub use waiting::eventually;

@@ -2,19 +2,12 @@
 
 use std::path::Path;
 
+use codelab_testkit::OwnDatabase;
 use tempfile::TempDir;
-use tokio_postgres::NoTls;
 
 pub struct Place {
     folder: TempDir,
     postgres: Option<OwnDatabase>,
-}
-
-/// A database of its own on a given PostgreSQL server.
-struct OwnDatabase {
-    server_url: String,
-    name: String,
-    url: String,
 }
 
 impl Place {
@@ -24,10 +17,7 @@ impl Place {
 
     /// `server_url` names any database of the server; a new one is made beside it.
     pub async fn postgres(server_url: &str, name: String) -> Self {
-        let (server, _) = server_url.rsplit_once('/').expect("the address of a database");
-        let url = format!("{server}/{name}");
-        execute(server_url, &format!("CREATE DATABASE {name}")).await;
-        let own = OwnDatabase { server_url: server_url.to_owned(), name, url };
+        let own = OwnDatabase::beside(server_url, name).await;
         Self { folder: kept_folder(), postgres: Some(own) }
     }
 
@@ -52,7 +42,7 @@ impl Place {
     pub async fn remove(mut self) {
         self.folder.disable_cleanup(false);
         if let Some(own) = &self.postgres {
-            execute(&own.server_url, &format!("DROP DATABASE {} WITH (FORCE)", own.name)).await;
+            own.remove().await;
         }
     }
 }
@@ -61,12 +51,4 @@ fn kept_folder() -> TempDir {
     let mut folder = tempfile::Builder::new().prefix("codelab-crash-").tempdir().expect("a temporary folder");
     folder.disable_cleanup(true);
     folder
-}
-
-async fn execute(url: &str, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("PostgreSQL can be reached");
-    let connection = tokio::spawn(connection);
-    client.batch_execute(sql).await.expect("PostgreSQL does as it is told");
-    drop(client);
-    let _ended = connection.await;
 }

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 use codelab_client::ClientError;
 use codelab_fakemodel::Reply;
 use codelab_protocol::{HealthStatus, Role, TurnStatus};
-use codelab_testkit::Seen;
+use codelab_testkit::{OwnDatabase, Seen, eventually};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::database::OwnDatabase;
-use crate::lab::{Lab, eventually, to_coder};
+use crate::lab::{Lab, to_coder};
 use crate::process::INTERNAL_KEY;
 
 const REQUESTS: usize = 10_000;

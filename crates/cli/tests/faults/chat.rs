@@ -1,9 +1,10 @@
 //! A user's session, through whichever server runs now.
 
 use codelab_client::{Access, Client, Method};
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, assert_contiguous, eventually};
+use crate::lab::{Lab, assert_contiguous};
 use crate::process::ran;
 
 pub struct Chat {

@@ -8,12 +8,12 @@ use std::process::Command;
 use codelab_client::Method;
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{HealthStatus, Role, TurnStatus};
-use codelab_testkit::id;
+use codelab_testkit::{eventually, id};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::chat::{Chat, is_planning, last_message, statuses, task};
-use crate::lab::{Lab, approval, eventually, refusal, to_coder};
+use crate::lab::{Lab, approval, refusal, to_coder};
 use crate::process::{ran, refused};
 
 const DISK: &str = "size=6m";

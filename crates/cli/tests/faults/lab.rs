@@ -1,7 +1,6 @@
 //! A data folder, a scripted model, and one server process after the other on them.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use codelab_client::{Client, ClientError};
 use codelab_fakemodel::FakeModel;
@@ -157,13 +156,4 @@ pub fn refusal<T>(answer: Result<T, ClientError>) -> (u16, String) {
 pub fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     Timestamp::from_millis(since.as_millis() as i64)
-}
-
-/// Looks again and again until the condition holds; what it last saw is told when it never does.
-pub async fn eventually<T: std::fmt::Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<(), T>) {
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(seen) = look().await {
-        assert!(Instant::now() < deadline, "never: {what}; last seen {seen:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -14,7 +14,6 @@
 mod aborted;
 mod chat;
 mod commands;
-mod database;
 mod disk;
 mod kills;
 mod lab;

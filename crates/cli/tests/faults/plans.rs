@@ -1,10 +1,11 @@
 //! `kill -9` while a task of a plan is at work.
 
 use codelab_fakemodel::{Gate, Reply};
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::chat::{Chat, is_planning, statuses, task};
-use crate::lab::{Lab, eventually};
+use crate::lab::Lab;
 
 /// What the model is told when it joins the results.
 const JOINING: &str = "Several agents worked";

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use codelab_fakemodel::Reply;
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{Seen, id};
+use codelab_testkit::{Seen, eventually, id};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::lab::{Lab, assert_contiguous, eventually};
+use crate::lab::{Lab, assert_contiguous};
 use crate::process::{INTERNAL_KEY, PATIENCE, Process};
 
 const READERS: u64 = 64;

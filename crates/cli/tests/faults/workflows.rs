@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{Gate, Reply};
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::chat::{Chat, is_planning, task};
-use crate::lab::{Lab, eventually};
+use crate::lab::Lab;
 
 const TASKS: usize = 50;
 /// Tasks of one layer do not need each other.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use codelab_fakemodel::Reply;
 use codelab_protocol::{CallOutcome, ChatEventBody};
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, Process, eventually, exists};
+use crate::lab::{Lab, Process, exists};
 
 /// Notes that it runs, and goes on until it is told to end.
 const COMMAND: &str = "echo ran >> runs.txt; while [ ! -e go ]; do sleep 0.05; done; echo finished";
@@ -57,7 +58,7 @@ async fn a_result_that_a_killed_server_did_not_store_is_sent_again_and_the_comma
     // Stopped, the server takes the result's connection and does nothing with it.
     server.signal("-STOP").await;
     std::fs::write(lab.workspace.join("go"), "").unwrap();
-    eventually("the client has noted the result", || {
+    eventually("the client has noted the result", async || {
         let journal = journals(&lab);
         if journal.contains("finished\\n") { Ok(()) } else { Err(journal) }
     })
@@ -107,7 +108,7 @@ async fn a_cancelled_turn_stops_its_command() {
     // The next message finds the same hands free.
     lab.model.reply(Reply::tool_call("read_file", json!({"path": "runs.txt"})));
     person.says("look").await;
-    eventually("the file was read", || {
+    eventually("the file was read", async || {
         let request = lab.last_request();
         if request.contains("ran\\\\n") { Ok(()) } else { Err(request) }
     })

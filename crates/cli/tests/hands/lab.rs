@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codelab_client::{Access, Client, EventData, ResumingEvents, Until};
 use codelab_fakemodel::{FakeModel, Reply};
 use codelab_protocol::{ChatEvent, ChatEventBody, CreateChat, HitlDecision, SendMessage, SessionId};
+use codelab_testkit::eventually;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
@@ -148,7 +149,7 @@ impl Process {
     /// Waits until it has printed this.
     pub async fn says(&self, text: &str) -> String {
         let mut found = None;
-        eventually(text, || {
+        eventually(text, async || {
             let said = self.said.lock().unwrap();
             found = said.iter().find(|line| line.contains(text)).cloned();
             if found.is_some() { Ok(()) } else { Err(said.join("\n")) }
@@ -193,15 +194,7 @@ fn collect(pipe: impl AsyncRead + Unpin + Send + 'static, said: Arc<Mutex<Vec<St
     });
 }
 
-/// Looks again and again until it is so; what it last saw is told when it never is.
-pub async fn eventually(what: &str, mut look: impl FnMut() -> Result<(), String>) {
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(seen) = look() {
-        assert!(Instant::now() < deadline, "never: {what}; last seen: {seen}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 pub async fn exists(path: &Path) {
-    eventually(&path.display().to_string(), || if path.exists() { Ok(()) } else { Err("nothing".to_owned()) }).await;
+    eventually(&path.display().to_string(), async || if path.exists() { Ok(()) } else { Err("nothing".to_owned()) })
+        .await;
 }

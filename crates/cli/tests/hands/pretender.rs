@@ -13,10 +13,11 @@ use axum::{Json, Router};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use codelab_protocol::arguments_digest;
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use crate::lab::{Lab, Process, eventually};
+use crate::lab::{Lab, Process};
 
 const TIME: &str = "2026-01-13T20:00:00.000Z";
 
@@ -51,7 +52,7 @@ impl Hands {
             lab.codelab(&["work", "--workspace", workspace, "--url", &url, "--token", &token, "--project", "1"]);
         let process = Process::start(command, "working in ").await;
         let hands = Self { server, process };
-        eventually("the client listens", || match hands.server.events.receiver_count() {
+        eventually("the client listens", async || match hands.server.events.receiver_count() {
             0 => Err("nobody".to_owned()),
             _ => Ok(()),
         })
@@ -67,7 +68,7 @@ impl Hands {
     /// All results that were sent for a call, once there is one.
     pub async fn results(&self, call_id: &str) -> Vec<Value> {
         let mut found = Vec::new();
-        eventually(call_id, || {
+        eventually(call_id, async || {
             found = self.server.results.lock().unwrap().get(call_id).cloned().unwrap_or_default();
             if found.is_empty() { Err(self.process.said.lock().unwrap().join("\n")) } else { Ok(()) }
         })

@@ -4,25 +4,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use codelab_testkit::{Reply, TestServer};
+use codelab_testkit::{Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
 use crate::kit::{Chat, Person, is_planning, server, server_with, tasks};
 
-/// How long an index may take that runs beside a loaded machine.
+/// How long a caller is awaited beside a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks until the answer fits.
 async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asked = async {
-        loop {
-            if let Some(found) = ask().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    eventually(what, async || ask().await.ok_or("nothing")).await
 }
 
 struct Agent {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use codelab_testkit::{Gate, Method, Reply};
+use codelab_testkit::{Gate, Method, Reply, eventually};
 use serde_json::{Value, json};
 
 use crate::kit::{Chat, Person, is_joining, is_planning, says, server, server_with, task, tasks};
@@ -278,9 +278,11 @@ async fn tasks_that_end_while_the_database_is_away_are_all_kept() {
         let counts = text.lines().filter_map(|line| line.strip_prefix("codelab_commit_failures_total{"));
         counts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
     };
-    while refused().await < 2.0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("both answers are refused", async || match refused().await {
+        count if count < 2.0 => Err(count),
+        _ => Ok(()),
+    })
+    .await;
     lock.execute_batch("ROLLBACK").unwrap();
     assert_eq!(stream.all().await.status(), "completed");
     assert_eq!(states(&chat.plan().await), [("a", "completed"), ("b", "completed")]);

@@ -6,11 +6,11 @@ mod checks;
 mod questions;
 mod streams;
 
-use codelab_testkit::{INTERNAL_KEY, TestServer};
+use codelab_testkit::{INTERNAL_KEY, TestServer, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::kit::{Answer, Person, eventually, server_with};
+use crate::kit::{Answer, Person, server_with};
 
 /// A server with a user and another program that is an agent.
 pub struct Room {

@@ -1,16 +1,11 @@
 //! A server and users who talk to it.
 
-use std::time::{Duration, Instant};
-
-use codelab_testkit::{Access, Client, Method, RawResponse, TestServer};
+use codelab_testkit::{Access, Client, Method, RawResponse, TestServer, eventually};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 pub const SECRET: &str = "a-secret-of-the-tests-that-is-long-enough";
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub async fn server() -> TestServer {
     server_with(&[]).await
@@ -181,15 +176,6 @@ impl Person {
     pub async fn tell(&self, project: i64, agent: &str, what: &str) -> Answer {
         let id = self.agent(project, agent).await;
         self.ask("POST", &format!("/my/projects/{project}/agents/{id}/{what}/"), None).await
-    }
-}
-
-/// Looks again and again until it is so.
-pub async fn eventually<T: std::fmt::Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<(), T>) {
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(seen) = look().await {
-        assert!(Instant::now() < deadline, "never: {what}; last seen {seen:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

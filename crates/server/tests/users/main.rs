@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agents;
-mod database;
 mod global_chat;
 mod isolation;
 mod keys;

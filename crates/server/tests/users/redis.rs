@@ -2,12 +2,11 @@
 
 use std::process::Stdio;
 
+use codelab_testkit::eventually;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-
-use crate::kit::eventually;
 
 pub struct Redis {
     folder: TempDir,

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use codelab_testkit::{Asked, Reply, TestServer};
+use codelab_testkit::{Asked, OwnDatabase, Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-use crate::database::OwnDatabase;
-use crate::kit::{Person, eventually, metric, server_with, until};
+use crate::kit::{Person, metric, server_with, until};
 use crate::redis::Redis;
 
 /// How fast another server must use a changed agent.

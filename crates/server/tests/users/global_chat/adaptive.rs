@@ -131,7 +131,7 @@ async fn the_demonstration_model_answers_and_shows_how_it_asks() {
 }
 
 async fn eventually_question(room: &Room) {
-    crate::kit::eventually("a question", async || {
+    codelab_testkit::eventually("a question", async || {
         let last = room.history().await.pop().unwrap();
         if last["meta"]["tags"][0] == "question" { Ok(()) } else { Err(last) }
     })

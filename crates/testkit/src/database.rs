@@ -4,8 +4,8 @@ use tokio_postgres::NoTls;
 
 pub struct OwnDatabase {
     pub url: String,
+    pub name: String,
     server_url: String,
-    name: String,
 }
 
 impl OwnDatabase {
@@ -16,14 +16,29 @@ impl OwnDatabase {
             println!("skipped on PostgreSQL: CODELAB_TEST_POSTGRES_URL is not set");
             return None;
         };
-        let name = format!("{name}_{}", std::process::id());
-        let (server, _) = server_url.rsplit_once('/').expect("the address names a database");
-        let url = format!("{server}/{name}");
-        execute(&server_url, &format!("CREATE DATABASE {name}")).await;
-        Some(Self { url, server_url, name })
+        Some(Self::beside(&server_url, format!("{name}_{}", std::process::id())).await)
     }
 
-    pub async fn remove(self) {
+    /// `server_url` names any database of the server; a new one is made beside it.
+    pub async fn beside(server_url: &str, name: String) -> Self {
+        let (server, _) = server_url.rsplit_once('/').expect("the address names a database");
+        let url = format!("{server}/{name}");
+        execute(server_url, &format!("CREATE DATABASE {name}")).await;
+        Self { url, name, server_url: server_url.to_owned() }
+    }
+
+    /// Connections of others on this database that wait inside a transaction.
+    pub async fn open_transactions(&self) -> i64 {
+        let (client, connection) = tokio_postgres::connect(&self.server_url, NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND state LIKE 'idle in transaction%'";
+        let count = client.query_one(sql, &[&self.name]).await.unwrap().get(0);
+        drop(client);
+        let _ended = connection.await;
+        count
+    }
+
+    pub async fn remove(&self) {
         execute(&self.server_url, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
 }
