@@ -42,13 +42,13 @@ async fn a_whole_session() {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     assert_eq!(lab.file("greet.py").unwrap(), GREET, "nothing is written before the decision");
-    terminal.press("e");
+    terminal.decide("e");
     terminal.wait_for("approved with your changes");
     let screen = terminal.wait_for("coder asks to run");
     assert!(screen.contains("✓ write greet.py") && screen.contains("rm -f old.txt && ls"), "{screen}");
     assert_eq!(lab.file("greet.py").unwrap(), BY_NAME.replace("Hello", "Good day"), "what was edited was written");
     terminal.wait_for("a always");
-    terminal.press("y");
+    terminal.decide("y");
     let screen = terminal.wait_for("It greets by name now.");
     assert!(screen.contains("✓ $ rm -f old.txt && ls · exit 0") && screen.contains("    greet.py"), "{screen}");
     assert_eq!(lab.file("old.txt"), None);
@@ -61,7 +61,7 @@ async fn a_whole_session() {
     terminal.wait_for("messages go to coder");
     terminal.say("Write more");
     terminal.wait_for("coder asks to write more.py");
-    terminal.press("n");
+    terminal.decide("n");
     terminal.wait_for("why not");
     terminal.say("use tabs");
     terminal.wait_for("rejected: use tabs");
@@ -105,7 +105,7 @@ async fn a_killed_server_costs_nothing() {
     terminal.wait_for("reconnecting");
     let _server = lab.serve().await;
     terminal.wait_until("it is back", |screen| !screen.contains("reconnecting"));
-    terminal.press("y");
+    terminal.decide("y");
     let screen = terminal.wait_for("It is written.");
     assert_eq!((count(&screen, "coder asks to write new.txt"), count(&screen, "✓ approved")), (1, 1), "{screen}");
     assert_eq!(lab.file("new.txt").unwrap(), "new\n");

@@ -69,6 +69,13 @@ impl Terminal {
         self.press("\r");
     }
 
+    /// Decides about what waits, once keys do that.
+    #[track_caller]
+    pub fn decide(&mut self, key: &str) {
+        self.wait_until("a key decides", |screen| screen.lines().any(|line| line.trim() == "?"));
+        self.press(key);
+    }
+
     pub fn screen(&self) -> String {
         self.shared.screen.lock().unwrap().screen().contents()
     }

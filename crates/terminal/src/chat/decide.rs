@@ -1,6 +1,7 @@
 //! The person's decisions on their way to whoever asked.
 
 use codelab_protocol::{CallId, HitlDecision, PlanDecision, Tool, ToolArguments};
+use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
 use super::block::Block;
@@ -60,7 +61,11 @@ impl Talk {
                         .clone()
                         .map(|plan| Block::PlanProposed { plan, reason: request.approval.reason.clone() }),
                 ),
-                Ask::Question(_) | Ask::Local(_) => {}
+                Ask::Local(local) => {
+                    let notice = format!("this machine still asks for session {}", local.session_id);
+                    blocks.extend([Block::Notice(notice), local.block()]);
+                }
+                Ask::Question(_) => {}
             }
         }
         blocks
@@ -134,7 +139,10 @@ impl Talk {
     async fn edit(&mut self, ask: Ask) {
         let Some(Editable { text, name, becomes }) = self.editable(&ask).await else { return };
         let start = self.drafts.remove(ask.call_id()).unwrap_or_else(|| text.clone());
-        let edited = match self.surface.edit(&start, &name).await {
+        let edited = self.surface.edit(&start, &name).await;
+        // Ctrl-C was for the editor then.
+        let _ = self.interrupts.recv().now_or_never();
+        let edited = match edited {
             Ok(edited) => edited,
             Err(error) => return self.notice(error.to_string()),
         };

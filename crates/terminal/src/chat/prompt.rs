@@ -1,13 +1,19 @@
 //! What a key means. Pure: keys and the state go in, an action comes out.
 //!
 //! A decision must be meant: while a person is writing, keys go on writing. What waits is looked at when the line is
-//! empty, or with Tab, which keeps the draft. A paste never decides.
+//! empty, or with Tab, which keeps the draft. A paste never decides, and neither does a key that comes before the choices
+//! could be read: it writes.
+
+use std::time::{Duration, Instant};
 
 use codelab_protocol::CallId;
 
 use super::command::Command;
 use super::editor::{Editor, Motion};
 use super::state::{Ask, State};
+
+/// How long choices are on the screen before a key decides: what is pressed earlier was meant for something else.
+pub const READING_TIME: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
@@ -66,6 +72,8 @@ pub struct Prompt {
     /// What was being written when the person turned to what waits.
     draft: Option<String>,
     reason_for: Option<CallId>,
+    /// Whose choices are on the screen, and since when.
+    shown: Option<(CallId, Instant)>,
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
 }
@@ -104,7 +112,24 @@ impl Prompt {
         }
     }
 
-    pub fn press(&mut self, key: Key, state: &State) -> Action {
+    /// What keys are about has been drawn.
+    pub fn drawn(&mut self, state: &State, now: Instant) {
+        self.shown = match (self.focus(state), self.shown.take()) {
+            (Focus::Decide(ask), Some((call, since))) if call == *ask.call_id() => Some((call, since)),
+            (Focus::Decide(ask), _) => Some((ask.call_id().clone(), now)),
+            (Focus::Message | Focus::Answer(_) | Focus::Reason(_), _) => None,
+        };
+    }
+
+    /// Whether a letter decides now.
+    pub fn is_deciding(&self, state: &State, now: Instant) -> bool {
+        let Focus::Decide(ask) = self.focus(state) else { return false };
+        let is_read =
+            |(call, since): &(CallId, Instant)| call == ask.call_id() && now.duration_since(*since) >= READING_TIME;
+        self.shown.as_ref().is_some_and(is_read)
+    }
+
+    pub fn press(&mut self, key: Key, state: &State, now: Instant) -> Action {
         if key == Key::Interrupt {
             return self.interrupt(state);
         }
@@ -116,6 +141,12 @@ impl Prompt {
             (Key::Tab, Focus::Message) if !state.asks.is_empty() => {
                 self.draft = Some(self.editor.discard());
                 Action::Nothing
+            }
+            (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_)) if !self.is_deciding(state, now) => {
+                if let Some(draft) = self.draft.take() {
+                    self.editor.set(draft);
+                }
+                self.edit(key)
             }
             (Key::Char(choice), Focus::Decide(ask)) => self.choose(choice, ask),
             (Key::Paste(_) | Key::Enter | Key::NewLine, Focus::Decide(_)) => Action::Nothing,
@@ -136,6 +167,7 @@ impl Prompt {
 
     /// A whole line at once, where keys cannot be read.
     pub fn line(&mut self, line: &str, state: &State) -> Action {
+        self.is_leaving = false;
         match self.focus(state) {
             Focus::Decide(ask) if Command::parse(line).is_none() => {
                 let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));

@@ -5,8 +5,8 @@ mod tasks;
 
 use codelab_protocol::{
     AgentName, AgentStatus, ApprovalRequest, CallId, ChatEvent, ChatEventBody, ChatQuestion, ChatToolCall,
-    ChatToolResult, CommandPart, ErrorData, MessageCreated, MessageDelta, MessageId, Origin, PlanRequest, Role, TaskId,
-    Tool, ToolCall, ToolCallClosed, TurnStatus, Usage, arguments_digest,
+    ChatToolResult, CommandPart, ErrorData, MessageCreated, MessageDelta, MessageId, Origin, PlanRequest, Role,
+    SessionId, TaskId, Tool, ToolCall, ToolCallClosed, TurnStatus, Usage, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -72,6 +72,7 @@ pub enum Ask {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalAsk {
+    pub session_id: SessionId,
     pub call_id: CallId,
     pub tool: Tool,
     pub arguments: Map<String, Value>,
@@ -96,6 +97,18 @@ impl Ask {
             Self::Approval(request) => is_forged(request),
             Self::Plan(_) | Self::Question(_) | Self::Local(_) => false,
         }
+    }
+}
+
+impl LocalAsk {
+    pub fn block(&self) -> Block {
+        Block::Approval(ApprovalShown {
+            agent: None,
+            task: None,
+            kind: approval_kind(self.tool.as_str(), &self.arguments, &self.parts, &Before::Missing),
+            reason: self.reason.clone(),
+            is_forged: false,
+        })
     }
 }
 
@@ -191,27 +204,30 @@ impl State {
         out
     }
 
-    /// A question of this machine's own.
-    pub fn ask_locally(&mut self, ask: LocalAsk) -> Block {
-        let shown = ApprovalShown {
-            agent: None,
-            task: None,
-            kind: approval_kind(ask.tool.as_str(), &ask.arguments, &ask.parts, &Before::Missing),
-            reason: ask.reason.clone(),
-            is_forged: false,
-        };
-        self.ask(Ask::Local(ask));
-        Block::Approval(shown)
+    /// A question of this machine's own; `None` where too much is asked already.
+    pub fn ask_locally(&mut self, ask: LocalAsk) -> Option<Block> {
+        let block = ask.block();
+        self.ask(Ask::Local(ask)).then_some(block)
+    }
+
+    /// Goes over to another session. This machine's own questions stay: their calls wait for the person wherever they
+    /// are, and nobody else can answer.
+    pub fn become_session(&mut self, next: Self) {
+        let before = std::mem::replace(self, next);
+        let local = before.asks.into_iter().filter(|ask| matches!(ask, Ask::Local(_)));
+        self.asks.splice(0..0, local);
     }
 
     pub fn answered(&mut self, call: &CallId) {
         self.asks.retain(|ask| ask.call_id() != call);
     }
 
-    fn ask(&mut self, ask: Ask) {
-        if self.asks.len() < MAX_OPEN && !self.asks.contains(&ask) {
+    fn ask(&mut self, ask: Ask) -> bool {
+        let is_new = self.asks.len() < MAX_OPEN && !self.asks.contains(&ask);
+        if is_new {
             self.asks.push(ask);
         }
+        is_new
     }
 
     fn working(&mut self, agent: Option<&AgentName>) {

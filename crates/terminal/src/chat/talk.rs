@@ -8,14 +8,14 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{CallId, ChatEvent, ProjectId, SessionId, Timestamp, Usage};
 use codelab_workspace::Workspace;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::block::Block;
 use super::command::{Command, HELP};
-use super::prompt::{Action, Prompt};
+use super::prompt::{Action, Key, Prompt};
 use super::render::{self, Connection, Live};
 use super::requests::{self, Outcome};
 use super::state::State;
@@ -50,6 +50,8 @@ pub(super) struct Talk {
     spent: Option<Usage>,
     frame: usize,
     finished: Vec<Line>,
+    /// Ctrl-C where it is no key: without a terminal of our own, or while another program has it.
+    pub(super) interrupts: Signal,
     drawn_at: Instant,
     is_dirty: bool,
     is_over: Leaving,
@@ -84,6 +86,7 @@ impl Talk {
             spent: None,
             frame: 0,
             finished: Vec::new(),
+            interrupts: signal(SignalKind::interrupt())?,
             drawn_at: Instant::now(),
             is_dirty: true,
             is_over: Leaving::No,
@@ -91,7 +94,11 @@ impl Talk {
         talk.finished.extend(welcome.iter().map(|line| Line::styled(line, super::text::DIM)));
         if let Some(session) = session {
             hands.serve(&session);
-            talk.resume(session).await?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            tokio::select! {
+                resumed = talk.resume(session) => resumed?,
+                _ = interrupt.recv() => talk.is_over = Leaving::Now,
+            }
         }
         let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
         let mut tick = interval(TICK);
@@ -110,6 +117,7 @@ impl Talk {
                 }
                 () = sleep_until(draw_at), if talk.is_dirty => {}
                 _ = tick.tick() => talk.tick(),
+                _ = talk.interrupts.recv() => talk.interrupt().await?,
                 _ = terminate.recv() => talk.is_over = Leaving::Now,
                 _ = hangup.recv() => talk.is_over = Leaving::Now,
             }
@@ -171,6 +179,7 @@ impl Talk {
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
+            is_deciding: self.prompt.is_deciding(&self.state, Instant::now().into_std()),
             spent: self.spent,
             frame: self.frame,
             now: now(),
@@ -178,6 +187,7 @@ impl Talk {
         self.surface.show(&self.finished, &live)?;
         self.finished.clear();
         self.drawn_at = Instant::now();
+        self.prompt.drawn(&self.state, self.drawn_at.into_std());
         self.is_dirty = false;
         Ok(())
     }
@@ -220,7 +230,7 @@ impl Talk {
 
     async fn hear(&mut self, heard: Heard) -> Result<(), ChatError> {
         let action = match heard {
-            Heard::Input(keys::Input::Key(key)) => self.prompt.press(key, &self.state),
+            Heard::Input(keys::Input::Key(key)) => self.prompt.press(key, &self.state, Instant::now().into_std()),
             Heard::Input(keys::Input::Resized) => Action::Redraw,
             Heard::Line(line) => self.prompt.line(&line, &self.state),
             Heard::End => {
@@ -234,13 +244,22 @@ impl Talk {
         self.draw()
     }
 
+    /// As the key. Where no status row tells what the next one does, a line does.
+    async fn interrupt(&mut self) -> Result<(), ChatError> {
+        self.hear(Heard::Input(keys::Input::Key(Key::Interrupt))).await?;
+        if self.prompt.is_leaving && self.is_over != Leaving::Now && !self.surface.is_terminal() {
+            self.notice("Ctrl-C again leaves; the session is kept");
+        }
+        Ok(())
+    }
+
     async fn act(&mut self, action: Action) -> Result<(), ChatError> {
         match action {
             Action::Nothing | Action::Redraw => {}
             Action::Send(text) => self.send(text),
             Action::Answer { call, text } => self.answer(&call, text),
             Action::Decide { call, choice } => self.decide(&call, choice).await,
-            Action::Command(command) => self.command(command),
+            Action::Command(command) => self.command(command).await,
             Action::CancelTurn => self.cancel(),
             Action::Leave => self.is_over = Leaving::Now,
         }
@@ -266,7 +285,7 @@ impl Talk {
         }
     }
 
-    fn command(&mut self, command: Command) {
+    async fn command(&mut self, command: Command) {
         let (client, project) = (self.client.clone(), self.project);
         let session = self.session.clone();
         match (command, session) {
@@ -293,6 +312,9 @@ impl Talk {
             (Command::New, _) => {
                 self.forget();
                 self.notice("a new session begins with your next message");
+                for block in self.open_asks().await {
+                    self.print(&block);
+                }
             }
             (Command::Quit, _) => self.is_over = Leaving::Now,
             (Command::Unknown(name), _) => self.notice(format!("there is no /{name}; /help lists what there is")),
@@ -311,7 +333,7 @@ impl Talk {
         self.session = None;
         self.events = None;
         self.spent = None;
-        self.state = State::default();
+        self.state.become_session(State::default());
     }
 
     async fn outcome(&mut self, outcome: Outcome) -> Result<(), ChatError> {

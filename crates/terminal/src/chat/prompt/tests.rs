@@ -26,7 +26,9 @@ fn forged() -> Ask {
 
 fn local() -> Ask {
     let (arguments, reason) = (serde_json::Map::new(), "no sandbox".to_owned());
-    Ask::Local(LocalAsk { call_id: call("c"), tool: Tool::ExecuteCommand, arguments, reason, parts: Vec::new() })
+    let session_id = codelab_protocol::SessionId::parse("s").unwrap();
+    let (call_id, tool) = (call("c"), Tool::ExecuteCommand);
+    Ask::Local(LocalAsk { session_id, call_id, tool, arguments, reason, parts: Vec::new() })
 }
 
 fn question() -> Ask {
@@ -47,8 +49,15 @@ fn state(asks: Vec<Ask>) -> State {
     state
 }
 
+/// Presses a key once the choices could be read.
+fn press(prompt: &mut Prompt, key: Key, state: &State) -> Action {
+    let now = Instant::now();
+    prompt.drawn(state, now);
+    prompt.press(key, state, now + READING_TIME)
+}
+
 fn typed(prompt: &mut Prompt, text: &str, state: &State) -> Action {
-    text.chars().map(|c| prompt.press(Key::Char(c), state)).last().unwrap_or(Action::Nothing)
+    text.chars().map(|c| press(prompt, Key::Char(c), state)).last().unwrap_or(Action::Nothing)
 }
 
 fn decided(choice: Choice) -> Action {
@@ -73,7 +82,7 @@ fn one_letter_decides_and_only_where_it_may() {
         (forged(), 'e', Action::Nothing),
     ] {
         let state = state(vec![ask.clone()]);
-        assert_eq!(Prompt::default().press(Key::Char(letter), &state), expected, "{letter} {ask:?}");
+        assert_eq!(press(&mut Prompt::default(), Key::Char(letter), &state), expected, "{letter} {ask:?}");
     }
 }
 
@@ -82,16 +91,16 @@ fn a_rejection_asks_for_its_reason() {
     let state = state(vec![approval("tool")]);
     let mut prompt = Prompt::default();
     for (text, reason) in [("", None), ("  use tabs ", Some("use tabs".to_owned()))] {
-        assert_eq!(prompt.press(Key::Char('n'), &state), Action::Nothing);
+        assert_eq!(press(&mut prompt, Key::Char('n'), &state), Action::Nothing);
         assert!(matches!(prompt.focus(&state), Focus::Reason(_)));
         typed(&mut prompt, text, &state);
-        assert_eq!(prompt.press(Key::Enter, &state), decided(Choice::Reject(reason)));
+        assert_eq!(press(&mut prompt, Key::Enter, &state), decided(Choice::Reject(reason)));
     }
-    prompt.press(Key::Char('n'), &state);
+    press(&mut prompt, Key::Char('n'), &state);
     typed(&mut prompt, "because", &state);
-    prompt.press(Key::Escape, &state);
+    press(&mut prompt, Key::Escape, &state);
     assert!(matches!(prompt.focus(&state), Focus::Decide(_)) && prompt.editor.is_empty(), "Escape goes back");
-    prompt.press(Key::Char('n'), &state);
+    press(&mut prompt, Key::Char('n'), &state);
     typed(&mut prompt, "half a reas", &state);
     prompt.settle(&State::default());
     assert!(prompt.editor.is_empty(), "a reason for nothing is no message");
@@ -105,18 +114,63 @@ fn who_is_writing_does_not_decide_by_accident() {
     typed(&mut prompt, "please tr", &idle);
     assert_eq!(typed(&mut prompt, "y", &waiting), Action::Nothing);
     assert_eq!(prompt.editor.text(), "please try");
-    prompt.press(Key::Tab, &waiting);
-    prompt.press(Key::Escape, &waiting);
+    press(&mut prompt, Key::Tab, &waiting);
+    press(&mut prompt, Key::Escape, &waiting);
     assert_eq!((prompt.editor.text(), prompt.focus(&waiting)), ("please try", Focus::Message), "Escape goes back");
-    prompt.press(Key::Tab, &waiting);
-    assert_eq!(prompt.press(Key::Char('y'), &waiting), decided(Choice::Approve));
+    press(&mut prompt, Key::Tab, &waiting);
+    assert_eq!(press(&mut prompt, Key::Char('y'), &waiting), decided(Choice::Approve));
     prompt.settle(&idle);
     assert_eq!(prompt.editor.text(), "please try", "the draft is back");
     let mut prompt = Prompt::default();
     for key in [Key::Paste("y\ny\n".to_owned()), Key::Enter, Key::NewLine] {
-        assert_eq!(prompt.press(key, &waiting), Action::Nothing, "a paste does not decide");
+        assert_eq!(press(&mut prompt, key, &waiting), Action::Nothing, "a paste does not decide");
     }
     assert!(prompt.editor.is_empty());
+}
+
+#[test]
+fn a_key_decides_only_once_the_choices_could_be_read() {
+    let (start, instant) = (Instant::now(), Duration::from_millis(1));
+    let first = state(vec![approval("tool")]);
+    let Ask::Local(other) = local() else { unreachable!() };
+    let second = state(vec![Ask::Local(LocalAsk { call_id: call("d"), ..other })]);
+    for (drawn, pressed_at, decides) in [
+        (None, start + READING_TIME, false),
+        (Some(&first), start, false),
+        (Some(&first), start + READING_TIME - instant, false),
+        (Some(&first), start + READING_TIME, true),
+        (Some(&second), start + READING_TIME, false),
+    ] {
+        let mut prompt = Prompt::default();
+        if let Some(drawn) = drawn {
+            prompt.drawn(drawn, start);
+            prompt.drawn(drawn, start + instant);
+        }
+        assert_eq!(prompt.is_deciding(&first, pressed_at), decides);
+        let action = prompt.press(Key::Char('y'), &first, pressed_at);
+        let expected = if decides { (decided(Choice::Approve), "") } else { (Action::Nothing, "y") };
+        assert_eq!((action, prompt.editor.text()), expected, "what does not decide is written");
+    }
+}
+
+#[test]
+fn what_is_written_before_the_choices_are_read_is_kept() {
+    let (start, idle, waiting) = (Instant::now(), state(Vec::new()), state(vec![approval("tool")]));
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "please tr", &idle);
+    prompt.press(Key::Tab, &waiting, start);
+    prompt.drawn(&waiting, start);
+    assert_eq!(prompt.press(Key::Char('y'), &waiting, start), Action::Nothing);
+    assert_eq!(prompt.editor.text(), "please try", "the draft goes on");
+    let mut prompt = Prompt::default();
+    assert_eq!(prompt.press(Key::Paste("yes".to_owned()), &waiting, start), Action::Nothing);
+    assert_eq!(prompt.editor.text(), "yes");
+    // Choices that went and came back have to be read again.
+    prompt.drawn(&waiting, start);
+    prompt.press(Key::Tab, &waiting, start);
+    prompt.drawn(&waiting, start + READING_TIME);
+    assert!(!prompt.is_deciding(&waiting, start + READING_TIME));
+    assert!(prompt.is_deciding(&waiting, start + READING_TIME * 2));
 }
 
 #[test]
@@ -126,11 +180,11 @@ fn a_question_is_answered_by_text_or_number() {
         let mut prompt = Prompt::default();
         typed(&mut prompt, text, &state);
         let expected = Action::Answer { call: call("q"), text: answer.to_owned() };
-        assert_eq!(prompt.press(Key::Enter, &state), expected);
+        assert_eq!(press(&mut prompt, Key::Enter, &state), expected);
     }
     let mut prompt = Prompt::default();
     typed(&mut prompt, "/cancel", &state);
-    assert_eq!(prompt.press(Key::Enter, &state), Action::Command(Command::Cancel));
+    assert_eq!(press(&mut prompt, Key::Enter, &state), Action::Command(Command::Cancel));
 }
 
 #[test]
@@ -138,14 +192,18 @@ fn ctrl_c_cancels_first_and_leaves_second() {
     let (working, idle) = (state(Vec::new()), State::default());
     let mut prompt = Prompt::default();
     typed(&mut prompt, "draft", &working);
-    assert_eq!(prompt.press(Key::Interrupt, &working), Action::CancelTurn);
+    assert_eq!(press(&mut prompt, Key::Interrupt, &working), Action::CancelTurn);
     assert_eq!(prompt.editor.text(), "draft");
     typed(&mut prompt, "s", &idle);
-    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Nothing, "idle: it clears the line");
+    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Nothing, "idle: it clears the line");
     assert!(prompt.editor.is_empty());
-    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Nothing);
-    assert_eq!(prompt.press(Key::Interrupt, &idle), Action::Leave);
-    assert_eq!(Prompt::default().press(Key::End, &idle), Action::Leave);
+    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Nothing);
+    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Leave);
+    assert_eq!(press(&mut Prompt::default(), Key::End, &idle), Action::Leave);
+    let mut prompt = Prompt::default();
+    press(&mut prompt, Key::Interrupt, &idle);
+    prompt.line("go on", &idle);
+    assert_eq!(press(&mut prompt, Key::Interrupt, &working), Action::CancelTurn, "a line between two starts anew");
 }
 
 #[test]
@@ -153,12 +211,12 @@ fn several_lines_are_one_message() {
     let idle = State::default();
     let mut prompt = Prompt::default();
     typed(&mut prompt, "one\\", &idle);
-    assert_eq!(prompt.press(Key::Enter, &idle), Action::Nothing);
+    assert_eq!(press(&mut prompt, Key::Enter, &idle), Action::Nothing);
     typed(&mut prompt, "two", &idle);
-    prompt.press(Key::NewLine, &idle);
-    prompt.press(Key::Paste("three\r\nfour".to_owned()), &idle);
-    assert_eq!(prompt.press(Key::Enter, &idle), Action::Send("one\ntwo\nthree\nfour".to_owned()));
-    prompt.press(Key::Up, &idle);
+    press(&mut prompt, Key::NewLine, &idle);
+    press(&mut prompt, Key::Paste("three\r\nfour".to_owned()), &idle);
+    assert_eq!(press(&mut prompt, Key::Enter, &idle), Action::Send("one\ntwo\nthree\nfour".to_owned()));
+    press(&mut prompt, Key::Up, &idle);
     assert_eq!(prompt.editor.text(), "one\ntwo\nthree\nfour");
 }
 

@@ -34,6 +34,8 @@ pub struct Live<'a> {
     pub connection: Connection,
     /// A message on its way to the server.
     pub is_sending: bool,
+    /// Whether a letter decides about what waits; before that it writes.
+    pub is_deciding: bool,
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
@@ -188,8 +190,8 @@ impl Live<'_> {
         let mark = match self.prompt.focus(self.state) {
             Focus::Answer(_) => "answer › ",
             Focus::Reason(_) => "why not (Enter: no reason, Esc: back) › ",
-            Focus::Decide(_) => "? ",
-            Focus::Message => "› ",
+            Focus::Decide(_) if self.is_deciding => "? ",
+            Focus::Decide(_) | Focus::Message => "› ",
         };
         let indent = mark.chars().count();
         let layout = self.prompt.editor.layout(width.saturating_sub(indent + 1));

@@ -58,6 +58,7 @@ fn draw(state: &State, prompt: &Prompt, width: usize, height: usize) -> Drawn {
         target: None,
         connection: Connection::Live,
         is_sending: false,
+        is_deciding: true,
         spent: Some(state.spent).filter(|spent| spent.total_tokens > 0),
         frame: 0,
         now: NOW,
@@ -89,7 +90,11 @@ fn recorded_sessions_look_like_this() {
 #[test]
 fn live_rows_fit_every_screen() {
     let mut prompt = Prompt::default();
-    prompt.press(Key::Paste("a line that is long\nand another\n".repeat(20)), &State::default());
+    prompt.press(
+        Key::Paste("a line that is long\nand another\n".repeat(20)),
+        &State::default(),
+        std::time::Instant::now(),
+    );
     for session in [include_str!("../fixtures/plan.jsonl"), include_str!("../fixtures/direct.jsonl")] {
         let mut state = State::default();
         for line in session.lines().filter(|line| line.contains("\"type\"")) {

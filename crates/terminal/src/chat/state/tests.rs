@@ -174,3 +174,27 @@ fn reading_a_session_again_gives_the_same_state() {
         assert_eq!(live.spent, again.spent);
     }
 }
+
+#[test]
+fn this_machines_questions_outlive_a_change_of_session() {
+    let local = |call: usize| LocalAsk {
+        session_id: SessionId::parse("s").unwrap(),
+        call_id: CallId::parse(&format!("c{call}")).unwrap(),
+        tool: Tool::ExecuteCommand,
+        arguments: Map::new(),
+        reason: "no sandbox".to_owned(),
+        parts: Vec::new(),
+    };
+    let question = |id: &str| event("question", json!({ "call_id": id, "question": "?", "options": [], "agent": "a" }));
+    let (mut state, _) = play(&[said("m1", "user", "go"), question("old")]);
+    assert!(state.ask_locally(local(1)).is_some());
+    let (next, _) = play(&[question("new")]);
+    state.become_session(next);
+    let asked: Vec<&str> = state.asks.iter().map(|ask| ask.call_id().as_str()).collect();
+    assert_eq!(asked, ["c1", "new"]);
+    state.become_session(State::default());
+    assert_eq!(state.asks, [Ask::Local(local(1))]);
+    assert!(!state.is_working());
+    let taken = (1..=MAX_OPEN).filter(|call| state.ask_locally(local(*call)).is_some()).count();
+    assert_eq!(taken, MAX_OPEN - 1, "what is not asked is said not to be");
+}

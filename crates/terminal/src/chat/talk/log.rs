@@ -48,7 +48,7 @@ impl Talk {
             shown.drain(..extra);
         }
         self.forget();
-        self.state = state;
+        self.state.become_session(state);
         self.spent = Some(usage(&detail.usage));
         let title = detail.session.title.unwrap_or_else(|| "a session without a title".to_owned());
         self.notice(format!("{title} · {} messages", detail.session.message_count));
@@ -131,10 +131,17 @@ impl Talk {
 
     pub(super) fn question(&mut self, question: Question) {
         let Question { call, arguments, reason, parts, reply } = question;
-        let ask = LocalAsk { call_id: call.call_id.clone(), tool: call.tool, arguments, reason, parts };
-        self.replies.insert(call.call_id, reply);
-        let block = self.state.ask_locally(ask);
+        let (session_id, call_id) = (call.session_id, call.call_id);
+        let is_elsewhere = self.session.as_ref() != Some(&session_id);
+        let notice = format!("this machine asks for session {session_id}");
+        let ask = LocalAsk { session_id, call_id: call_id.clone(), tool: call.tool, arguments, reason, parts };
+        // What is not asked is refused, since its reply is dropped.
+        let Some(block) = self.state.ask_locally(ask) else { return };
+        if is_elsewhere {
+            self.notice(notice);
+        }
         self.print(&block);
+        self.replies.insert(call_id, reply);
     }
 }
 
