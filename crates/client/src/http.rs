@@ -1,6 +1,7 @@
 //! One HTTP exchange: building the request, proving access, bounding time and size, telling failures apart.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,8 +23,14 @@ use crate::{ClientError, ClientLimits};
 pub enum Access {
     InternalKey(String),
     Bearer(String),
+    /// A bearer token for an address that others may have once the server is gone: nothing is sent there unless it is
+    /// known to be the server's.
+    BearerWhile(String, Presence),
     None,
 }
+
+/// Tells whether the server still has its address. Asked before every request, so it must not take long.
+pub type Presence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Never shows the secret.
 impl fmt::Debug for Access {
@@ -31,6 +38,7 @@ impl fmt::Debug for Access {
         f.write_str(match self {
             Self::InternalKey(_) => "InternalKey(…)",
             Self::Bearer(_) => "Bearer(…)",
+            Self::BearerWhile(..) => "BearerWhile(…)",
             Self::None => "None",
         })
     }
@@ -54,6 +62,7 @@ pub(crate) struct Transport {
     /// Scheme, authority and path prefix, without a trailing slash.
     base: String,
     access: Option<(HeaderName, HeaderValue)>,
+    presence: Option<Presence>,
     pub(crate) limits: ClientLimits,
 }
 
@@ -72,7 +81,11 @@ impl Transport {
             .pool_idle_timeout(Duration::from_millis(limits.idle_connection_timeout_ms))
             .pool_max_idle_per_host(limits.idle_connections)
             .build(connector);
-        Ok(Self { pool, base, access: access_header(access)?, limits })
+        let presence = match access {
+            Access::BearerWhile(_, presence) => Some(Arc::clone(presence)),
+            Access::InternalKey(_) | Access::Bearer(_) | Access::None => None,
+        };
+        Ok(Self { pool, base, access: access_header(access)?, presence, limits })
     }
 
     pub(crate) fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
@@ -111,7 +124,7 @@ impl Transport {
         request: Request<Full<Bytes>>,
     ) -> Result<RawResponse, ClientError> {
         in_time(after_ms, async {
-            let response = self.pool.request(request).await.map_err(failed_request)?;
+            let response = self.send(request).await?;
             self.read(response).await
         })
         .await
@@ -120,13 +133,20 @@ impl Transport {
     /// Sends the request and waits for the head of a successful answer.
     pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
         in_time(self.limits.answer_timeout_ms, async {
-            let response = self.pool.request(request).await.map_err(failed_request)?;
+            let response = self.send(request).await?;
             if response.status().is_success() {
                 return Ok(response);
             }
             Err(refusal(&self.read(response).await?))
         })
         .await
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
+        if self.presence.as_ref().is_some_and(|is_there| !is_there()) {
+            return Err(ClientError::Connect(format!("the server is no longer at {}", self.base)));
+        }
+        self.pool.request(request).await.map_err(failed_request)
     }
 
     async fn read(&self, response: Response<Incoming>) -> Result<RawResponse, ClientError> {
@@ -181,7 +201,7 @@ fn failed_request(error: hyper_util::client::legacy::Error) -> ClientError {
 fn access_header(access: &Access) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
     let (name, text) = match access {
         Access::InternalKey(key) => (INTERNAL_KEY, key.clone()),
-        Access::Bearer(token) => (AUTHORIZATION, format!("Bearer {token}")),
+        Access::Bearer(token) | Access::BearerWhile(token, _) => (AUTHORIZATION, format!("Bearer {token}")),
         Access::None => return Ok(None),
     };
     let mut value = HeaderValue::try_from(text)

@@ -21,7 +21,7 @@ pub use ::http::{HeaderMap, Method};
 pub use chats::Sent;
 pub use client::Client;
 pub use error::ClientError;
-pub use http::{Access, RawResponse};
+pub use http::{Access, Presence, RawResponse};
 pub use limits::{Backoff, ClientLimits};
 pub use logged::{Logged, Piece};
 pub use resume::{ResumingEvents, Until};

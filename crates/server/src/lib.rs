@@ -3,6 +3,7 @@
 //! It parses requests into proven types, asks the runtime, and writes answers. It decides nothing about a session.
 
 mod access;
+mod address;
 mod app;
 mod body;
 mod config;
@@ -23,5 +24,5 @@ pub use config::{ConfigError, Flags, JwtAlgorithm, JwtSettings, Settings};
 pub use openapi::openapi_json;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};
-pub use serve::{Server, StartError, kept_url, local_url, memory};
+pub use serve::{Server, StartError, living_url, local_url, memory};
 pub use users::{Identity, LoginTicket, Role, SignError, sign_token};

@@ -1,5 +1,6 @@
 //! Builds the parts, passes them down, serves, stops.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Names;
+use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
 use crate::docs::docs_html;
@@ -47,9 +49,6 @@ pub enum StartError {
 /// How long running model calls may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Tells other commands on this machine where the server is.
-const ADDRESS_FILE: &str = "server-addr";
-
 /// A server that listens.
 pub struct Server {
     pub addr: SocketAddr,
@@ -58,6 +57,8 @@ pub struct Server {
     pub demo: bool,
     pub secrets: Arc<Secrets>,
     public_url: Option<String>,
+    /// Tells other commands on this machine where the server is.
+    kept: Option<KeptAddress>,
     runtime: Runtime,
     stop: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
@@ -82,8 +83,7 @@ impl Server {
         let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
-        let address_file = settings.data_dir.join(ADDRESS_FILE);
-        std::fs::write(&address_file, addr.to_string()).map_err(io(&address_file.display().to_string()))?;
+        let kept = keep_address(&settings.data_dir, addr).await?;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
@@ -139,21 +139,29 @@ impl Server {
             demo: description.demo,
             secrets: Arc::new(secrets),
             public_url: settings.http.public_url.map(|origin| origin.text()),
+            kept,
             runtime,
             stop,
             listening,
         })
     }
 
+    /// Its address for programs on this machine.
+    pub fn url(&self) -> String {
+        url_of(self.addr)
+    }
+
     /// A link that logs a user in on the web page, once.
     pub async fn login_link(&self, user: UserId) -> Result<String, StoreError> {
         let expires_at = codelab_runtime::now().plus_seconds(LoginTicket::LIFETIME_SECONDS);
         let ticket = LoginTicket::keep_in(self.runtime.store(), user, expires_at).await?;
-        Ok(ticket.link(self.public_url.as_deref().unwrap_or(&url_of(self.addr))))
+        Ok(ticket.link(self.public_url.as_deref().unwrap_or(&self.url())))
     }
 
     /// Finishes or suspends what runs, then closes the store.
     pub async fn stop(self) {
+        // While the port is still this server's.
+        drop(self.kept);
         self.stop.cancel();
         // Readers end here, so that their connections can.
         self.runtime.stop(GRACE).await;
@@ -161,15 +169,26 @@ impl Server {
     }
 }
 
-/// Where the server that uses this data folder listens, or listened last; else where it would.
+/// Where the server that uses this data folder listens; else where it would.
 pub fn local_url(settings: &Settings) -> String {
-    kept_url(settings).unwrap_or_else(|| url_of(settings.addr))
+    living_url(&settings.data_dir).unwrap_or_else(|| url_of(settings.addr))
 }
 
-/// Where the server that uses this data folder listens, or listened last, if there ever was one.
-pub fn kept_url(settings: &Settings) -> Option<String> {
-    let kept = std::fs::read_to_string(settings.data_dir.join(ADDRESS_FILE)).ok()?;
-    kept.trim().parse().ok().map(url_of)
+/// Where the server that uses this data folder listens, if one lives. Whatever else has that port later is not it.
+pub fn living_url(data_dir: &Path) -> Option<String> {
+    address::living(data_dir).map(url_of)
+}
+
+/// A server that cannot be found by other commands is still a server.
+async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Result<Option<KeptAddress>, StartError> {
+    match KeptAddress::write(data_dir, addr).await {
+        Ok(kept) => Ok(Some(kept)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Unsupported) => {
+            tracing::warn!(%error, "other commands do not find this server: its address cannot be locked");
+            Ok(None)
+        }
+        Err(error) => Err(StartError::Io { what: data_dir.display().to_string(), error }),
+    }
 }
 
 fn url_of(addr: SocketAddr) -> String {

@@ -1,6 +1,7 @@
 //! Which server a person's command talks to: the one named, else the local one that runs, else one inside this process.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -8,7 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
 use codelab_client::{Access, Client, ClientError};
 use codelab_protocol::UserId;
-use codelab_server::{Identity, Server, Settings, kept_url, local_url};
+use codelab_server::{Identity, Server, Settings, living_url};
 use serde_json::Value;
 
 use super::{Place, local_token, user_id};
@@ -66,38 +67,30 @@ impl Target {
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
             return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, server: None });
         }
-        match when_missing {
-            WhenMissing::Complain => self.running(&settings).await,
-            WhenMissing::Start => self.running_or_own(&settings).await,
+        match (self.running(&settings).await?, when_missing) {
+            (Some(connection), _) => Ok(connection),
+            (None, WhenMissing::Start) => self.own(&settings).await,
+            (None, WhenMissing::Complain) => bail!(
+                "no server runs with the data folder {} (start one with `codelab serve`, or name one with --url)",
+                data_dir.display()
+            ),
         }
     }
 
-    async fn running(&self, settings: &Settings) -> anyhow::Result<Connection> {
-        let connection = self.local(settings, local_url(settings), None)?;
+    async fn running(&self, settings: &Settings) -> anyhow::Result<Option<Connection>> {
+        let Some(url) = living_url(&settings.data_dir) else { return Ok(None) };
+        let connection = self.local(settings, url, None)?;
         match reachable(&connection.client).await {
-            Ok(()) => Ok(connection),
-            Err(ClientError::Connect(_)) => {
-                bail!("no server runs at {} (start one with `codelab serve`, or name one with --url)", connection.url)
-            }
+            Ok(()) => Ok(Some(connection)),
+            // It has just ended.
+            Err(ClientError::Connect(_)) => Ok(None),
             Err(error) => Err(error).with_context(|| format!("the server at {}", connection.url)),
         }
     }
 
-    /// Only an address that this data folder's server left is tried: whatever else listens is somebody else's.
-    async fn running_or_own(&self, settings: &Settings) -> anyhow::Result<Connection> {
-        if let Some(url) = kept_url(settings) {
-            let connection = self.local(settings, url, None)?;
-            match reachable(&connection.client).await {
-                Ok(()) => return Ok(connection),
-                // Gone, or another program has its port by now.
-                Err(ClientError::Connect(_)) => {}
-                Err(error) if error.status() == Some(401) && self.token.is_none() => {}
-                Err(error) => return Err(error).with_context(|| format!("the server at {}", connection.url)),
-            }
-        }
+    async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
         let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
-        let url = format!("http://{}", server.addr);
-        self.local(settings, url, Some(server))
+        self.local(settings, server.url(), Some(server))
     }
 
     fn local(&self, settings: &Settings, url: String, server: Option<Server>) -> anyhow::Result<Connection> {
@@ -105,7 +98,8 @@ impl Target {
     }
 }
 
-/// A server that uses this data folder, with a token of its own making unless one is given.
+/// A server that uses this data folder, with a token of its own making unless one is given. The token is sent only while
+/// that server lives: its port may be anybody's afterwards.
 pub fn local(
     settings: &Settings,
     user: UserId,
@@ -119,7 +113,10 @@ pub fn local(
     };
     let data_dir = std::path::absolute(&settings.data_dir)?;
     let name = format!("local {}", data_dir.display());
-    Ok(Connection { client: Client::new(&url, Access::Bearer(token))?, url, name, user_id, data_dir, server })
+    let (folder, its_url) = (data_dir.clone(), url.clone());
+    let presence = Arc::new(move || living_url(&folder).as_ref() == Some(&its_url));
+    let client = Client::new(&url, Access::BearerWhile(token, presence))?;
+    Ok(Connection { client, url, name, user_id, data_dir, server })
 }
 
 /// Whether somebody listens who knows this user.

@@ -138,3 +138,20 @@ async fn a_call_that_waits_is_taken_by_hands_that_come_later() {
     let events = person.approves_until_done().await;
     assert_eq!(results(&events)[0]["content"], "waited for");
 }
+
+#[tokio::test]
+async fn nothing_is_sent_to_whoever_has_the_port_of_a_server_that_is_gone() {
+    let lab = Lab::new().await;
+    let server = lab.serve(&[]).await;
+    let work = lab.work().await;
+    server.kill().await;
+    work.says("lost the server").await;
+    let stranger = lab.take_port().await;
+    let workspace = lab.workspace.to_str().unwrap();
+    let refused = lab.run(&["work", "--workspace", workspace]).await;
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && complaint.contains("no server runs"), "{complaint}");
+    drop(work);
+    stranger.set_nonblocking(true).unwrap();
+    assert_eq!(stranger.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody has called");
+}

@@ -65,6 +65,11 @@ impl Lab {
         Process::start(command, "working in ").await
     }
 
+    /// Somebody else listens where the server did.
+    pub async fn take_port(&self) -> std::net::TcpListener {
+        eventually("the port is free", async || std::net::TcpListener::bind(("127.0.0.1", self.port))).await
+    }
+
     /// The first user, at the server of this machine.
     pub async fn person(&self) -> Person {
         let token = self.run(&["token", "--user", "1"]).await;

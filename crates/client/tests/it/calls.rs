@@ -1,5 +1,8 @@
 //! Plain calls: each goes to its route with the caller's access, and refusals come back as the API words them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use codelab_client::{Access, Client, ClientError, ClientLimits, Method};
 use codelab_protocol::{CreateSession, ErrorCode, HealthStatus, SessionId};
 
@@ -28,6 +31,7 @@ fn body_for(line: &str) -> String {
         "GET /sessions/s:1/agent-history" => r#"{"session_id":"s:1","switches":[]}"#,
         "GET /sessions/s:1/audit" => r#"{"session_id":"s:1","audit":[],"verified":true}"#,
         "GET /metrics" => "codelab_direct_calls_total 1\n",
+        "GET /sessions/s:1/events" => "",
         "GET /openapi.json" => r#"{"openapi":"3.1.0"}"#,
         "POST /sessions/s:1/restore" | "POST /sessions/s:1/reset" | "POST /sessions/s:1/cancel" => ack,
         other => panic!("unexpected request {other}"),
@@ -185,12 +189,32 @@ async fn a_raw_request_is_sent_as_given_and_any_status_is_an_answer() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_to_an_address_that_is_no_longer_the_servers() {
+    let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
+    let is_there = Arc::new(AtomicBool::new(true));
+    let presence = Arc::clone(&is_there);
+    let access = Access::BearerWhile(KEY.into(), Arc::new(move || presence.load(Ordering::SeqCst)));
+    let client = Client::new(&server.url, access).unwrap();
+    for (present, requests) in [(true, 1), (false, 1), (true, 2)] {
+        is_there.store(present, Ordering::SeqCst);
+        let answer = client.agents().await;
+        assert_eq!(answer.is_ok(), present, "{answer:?}");
+        assert!(present || matches!(answer, Err(ClientError::Connect(_))), "{answer:?}");
+        let log = client.events(&session(), None, true).await;
+        assert!(present || matches!(log, Err(ClientError::Connect(_))), "streams too");
+        assert_eq!(server.requests().iter().filter(|request| request.line == "GET /agents").count(), requests);
+        assert_eq!(server.requests().len(), requests * 2);
+    }
+}
+
+#[tokio::test]
 async fn access_is_proven_as_chosen_and_never_shown() {
     let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let prefixed = format!("{}/", server.url);
     for (access, internal, bearer) in [
         (Access::InternalKey(KEY.into()), Some(KEY), None),
         (Access::Bearer(KEY.into()), None, Some("Bearer canary-key")),
+        (Access::BearerWhile(KEY.into(), Arc::new(|| true)), None, Some("Bearer canary-key")),
         (Access::None, None, None),
     ] {
         let client = Client::new(&prefixed, access.clone()).unwrap();
