@@ -76,6 +76,14 @@ impl StopSignals {
             _ = self.interrupt.recv() => {}
         }
     }
+
+    /// What comes of this, unless a signal comes first.
+    pub async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.next() => None,
+        }
+    }
 }
 
 /// A name that nobody else has.

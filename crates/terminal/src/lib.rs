@@ -4,5 +4,7 @@
 
 pub mod chat;
 mod hands;
+mod repeat;
 
 pub use hands::{CallInfo, Hands, HandsError, HandsEvent, HandsOptions, Question, Serves};
+pub use repeat::repeated;

@@ -35,7 +35,7 @@ impl Chat {
         // The screen is the person's.
         logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
             let server = connection.server.take();
             let result = self.talk(connection, server.is_some()).await;
@@ -43,7 +43,10 @@ impl Chat {
                 server.stop().await;
             }
             result.map(|()| ExitCode::SUCCESS)
-        })
+        });
+        // Everything has ended but a read that waits for the person's next line, and nobody can take that back.
+        runtime.shutdown_background();
+        code
     }
 
     async fn talk(mut self, connection: Connection, is_own_server: bool) -> anyhow::Result<()> {

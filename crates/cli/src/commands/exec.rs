@@ -1,20 +1,23 @@
 //! `codelab exec`: one task from a script, from the message to an exit code.
 
 mod approve;
+mod patience;
 mod run;
 mod show;
 
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use codelab_protocol::{ClientMessageId, CreateChat, SendMessage};
-use codelab_terminal::Serves;
+use codelab_protocol::{ClientMessageId, CreateChat, SendMessage, SessionId};
+use codelab_terminal::{Hands, Serves};
 
 use self::approve::Approver;
-use self::run::Run;
+use self::patience::Patience;
+use self::run::{CANCELLED, Run};
 use self::show::Show;
 use super::connection::{Connection, Target, WhenMissing};
 use super::hands::HandsFlags;
@@ -23,6 +26,8 @@ use crate::logs;
 
 /// A task given on standard input.
 const MAX_TASK_BYTES: u64 = 4 << 20;
+/// How long the end of the process waits for what was abandoned; commands end with it.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not given · 4 partly done ·
 /// 130 cancelled
@@ -64,32 +69,48 @@ enum Approve {
 impl Exec {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         logs::start_quiet();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let mut connection = self.target.connect(WhenMissing::Start).await?;
-            let code = self.perform(&connection).await;
-            if let Some(server) = connection.server.take() {
-                server.stop().await;
-            }
-            code
-        })
-    }
-
-    async fn perform(&self, connection: &Connection) -> anyhow::Result<ExitCode> {
-        let approver = Approver::new(self.approve);
-        let hands =
-            self.hands.start(connection, self.workspace.clone(), Serves::Named, Some(approver.questions())).await?;
-        let chat = CreateChat { project_id: Some(hands.project()), ..CreateChat::default() };
-        let session = connection.client.create_chat(&chat).await?.session_id;
-        hands.serve(&session);
+        // Before anything listens for signals: nobody can take a waiting read back.
         let message = SendMessage {
             content: Some(self.task()?),
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
         };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let code = runtime.block_on(async {
+            let mut connection = self.target.connect(WhenMissing::Start).await?;
+            let mut patience = Patience::new()?;
+            let code = self.perform(&connection, &message, &mut patience).await;
+            if let Some(server) = connection.server.take() {
+                patience.wait_for(server.stop()).await;
+            }
+            code
+        });
+        runtime.shutdown_timeout(PARTING);
+        code
+    }
+
+    async fn perform(
+        &self,
+        connection: &Connection,
+        message: &SendMessage,
+        patience: &mut Patience,
+    ) -> anyhow::Result<ExitCode> {
+        let approver = Approver::new(self.approve);
+        let Some(begun) = patience.unless(self.begin(connection, &approver)).await else {
+            return Ok(ExitCode::from(CANCELLED));
+        };
+        let (hands, session) = begun?;
         let show = if self.json { Show::Json } else { Show::Text };
-        let run = Run::new(connection.client.clone(), session, hands, approver, show);
-        run.finish(&message).await
+        Run::new(connection.client.clone(), session, hands, approver, show).finish(message, patience).await
+    }
+
+    async fn begin(&self, connection: &Connection, approver: &Approver) -> anyhow::Result<(Hands, SessionId)> {
+        let questions = Some(approver.questions());
+        let hands = self.hands.start(connection, self.workspace.clone(), Serves::Named, questions).await?;
+        let chat = CreateChat { project_id: Some(hands.project()), ..CreateChat::default() };
+        let session = connection.client.create_chat(&chat).await?.session_id;
+        hands.serve(&session);
+        Ok((hands, session))
     }
 
     fn task(&self) -> anyhow::Result<String> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
-use codelab_server::{Server, local_url};
+use codelab_server::Server;
 use codelab_terminal::{Hands, HandsEvent, Serves};
 
 use super::hands::HandsFlags;
@@ -39,27 +39,26 @@ impl Serve {
             let server = Server::start(settings).await?;
             announce(&server);
             announce_login(&server).await;
-            let signals = StopSignals::new()?;
-            match self.start_hands().await {
-                Ok(hands) => {
+            let mut signals = StopSignals::new()?;
+            let worked = match signals.unless(self.start_hands(&server)).await {
+                Some(Ok(hands)) => {
                     work_until(hands, signals).await;
-                    tracing::info!("stopping");
-                    server.stop().await;
-                    Ok(ExitCode::SUCCESS)
+                    Ok(())
                 }
-                Err(error) => {
-                    server.stop().await;
-                    Err(error)
-                }
-            }
+                Some(Err(error)) => Err(error),
+                None => Ok(()),
+            };
+            tracing::info!("stopping");
+            server.stop().await;
+            worked.map(|()| ExitCode::SUCCESS)
         })
     }
 
-    async fn start_hands(&self) -> anyhow::Result<Option<Hands>> {
+    async fn start_hands(&self, server: &Server) -> anyhow::Result<Option<Hands>> {
         let Some(workspace) = &self.workspace else { return Ok(None) };
         let settings = self.place.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
-        let connection = connection::local(&settings, first, None, local_url(&settings), None)?;
+        let connection = connection::local(&settings, first, None, server.url(), None)?;
         // The server may not have a terminal, and its own lines are not for asking.
         let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
         work::announce(&hands, &connection.url);

@@ -28,9 +28,8 @@ impl Work {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let mut signals = StopSignals::new()?;
-            let connection = self.target.connect(WhenMissing::Complain).await?;
-            let mut hands = self.hands.start(&connection, self.workspace, Serves::Project, at_the_terminal()).await?;
-            announce(&hands, &connection.url);
+            let Some(started) = signals.unless(self.start()).await else { return Ok(ExitCode::SUCCESS) };
+            let mut hands = started?;
             let code = loop {
                 tokio::select! {
                     event = hands.next() => {
@@ -45,6 +44,13 @@ impl Work {
             hands.stop().await;
             Ok(code)
         })
+    }
+
+    async fn start(self) -> anyhow::Result<Hands> {
+        let connection = self.target.connect(WhenMissing::Complain).await?;
+        let hands = self.hands.start(&connection, self.workspace, Serves::Project, at_the_terminal()).await?;
+        announce(&hands, &connection.url);
+        Ok(hands)
     }
 }
 

@@ -109,3 +109,17 @@ async fn a_signal_cancels_the_task_and_its_command() {
     exists(&lab.workspace.join("begun")).await;
     assert_eq!(exec.stop().await, Some(130));
 }
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_a_server_that_hangs() {
+    let lab = Lab::new().await;
+    let server = lab.serve(&[]).await;
+    lab.model.reply(Reply::tool_call("execute_command", json!({"command": "echo x > begun; sleep 600"})));
+    let command = lab.codelab(&["exec", "Wait", "--agent", "coder", "--approve", "all"]);
+    let exec = Process::start(command, "execute_command").await;
+    exists(&lab.workspace.join("begun")).await;
+    server.signal("-STOP").await;
+    exec.signal("-INT").await;
+    exec.says("cancelling").await;
+    assert_eq!(exec.stop().await, Some(130));
+}

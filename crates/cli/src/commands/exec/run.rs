@@ -4,25 +4,29 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use codelab_client::{Client, ClientError, EventData, ResumingEvents, Until};
+use codelab_client::{Backoff, Client, ClientError, EventData, ResumingEvents, Until};
 use codelab_protocol::{
     ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage, SessionId, TurnStatus,
     WorkflowStatus,
 };
-use codelab_terminal::{Hands, HandsEvent};
+use codelab_terminal::{Hands, HandsEvent, repeated};
 use tokio::task::JoinSet;
 
 use super::super::hands::line_of;
-use super::super::{StopSignals, note};
+use super::super::note;
 use super::approve::Approver;
+use super::patience::Patience;
 use super::show::Show;
 
 const FAILED: u8 = 1;
 const NOT_APPROVED: u8 = 3;
 const PARTIAL: u8 = 4;
-const CANCELLED: u8 = 130;
+pub(super) const CANCELLED: u8 = 130;
 /// How often the message is sent while the connection breaks; the server takes it once.
 const SEND_ATTEMPTS: u32 = 5;
+/// For decisions and for cancelling, which count once however often they are sent: more than a minute, so that a server
+/// that restarts is back by then.
+const BACKOFF: Backoff = Backoff { first_delay_ms: 50, max_delay_ms: 5_000, attempts: 20, max_retry_after_ms: 60_000 };
 
 pub(super) struct Run {
     client: Client,
@@ -32,7 +36,9 @@ pub(super) struct Run {
     show: Show,
     /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is made once.
     decided: HashSet<CallId>,
+    /// Decisions on their way, and the person's wish to cancel.
     decisions: JoinSet<Result<(), ClientError>>,
+    is_cancelled: bool,
     workflow: Option<WorkflowStatus>,
     response: Option<String>,
     error: Option<String>,
@@ -55,46 +61,51 @@ impl Run {
             show,
             decided: HashSet::new(),
             decisions: JoinSet::new(),
+            is_cancelled: false,
             workflow: None,
             response: None,
             error: None,
         }
     }
 
-    pub async fn finish(mut self, message: &SendMessage) -> anyhow::Result<ExitCode> {
-        let status = match self.send(message).await {
-            Ok(()) => self.follow().await,
-            Err(error) => Err(error),
+    pub async fn finish(mut self, message: &SendMessage, patience: &mut Patience) -> anyhow::Result<ExitCode> {
+        let status = match patience.unless(self.send(message)).await {
+            Some(Ok(())) => self.follow(patience).await,
+            Some(Err(error)) => Err(error.into()),
+            None => {
+                // The message may have got there all the same.
+                self.cancel();
+                let cancelled = async { while self.decisions.join_next().await.is_some() {} };
+                patience.wait_for(cancelled).await;
+                Ok(TurnStatus::Cancelled)
+            }
         };
-        let Self { session, hands, approver, show, workflow, response, error, mut decisions, .. } = self;
+        let Self { session, hands, approver, show, workflow, response, error, mut decisions, is_cancelled, .. } = self;
         decisions.abort_all();
-        hands.stop().await;
+        patience.wait_for(hands.stop()).await;
         let ending = Ending { status: status?, response, error };
-        let code = exit_code(ending.status, workflow, approver.has_refused());
+        let code = exit_code(ending.status, workflow, approver.has_refused(), is_cancelled);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
 
     /// The events of the message are read from the session's log, so that a lost connection loses nothing.
-    async fn send(&self, message: &SendMessage) -> anyhow::Result<()> {
+    async fn send(&self, message: &SendMessage) -> Result<(), ClientError> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             match self.client.stream_chat(&self.session, message).await {
-                Ok(_) => return Ok(()),
                 Err(error) if error.is_passing() && attempt < SEND_ATTEMPTS => {
-                    tokio::time::sleep(codelab_client::Backoff::default().delay(attempt)).await;
+                    tokio::time::sleep(Backoff::default().delay(attempt)).await;
                 }
-                Err(error) => return Err(error.into()),
+                answer => return answer.map(drop),
             }
         }
     }
 
-    async fn follow(&mut self) -> anyhow::Result<TurnStatus> {
+    async fn follow(&mut self, patience: &mut Patience) -> anyhow::Result<TurnStatus> {
         let mut events: ResumingEvents<ChatEvent> =
             ResumingEvents::new(self.client.clone(), self.session.clone(), None, Until::Dropped);
-        let mut signals = StopSignals::new()?;
-        let mut is_cancelled = false;
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -104,16 +115,20 @@ impl Run {
                 },
                 event = self.hands.next() => self.hands_said(&event)?,
                 Some(decided) = self.decisions.join_next() => decided??,
-                // A second one does not wait for the server.
-                () = signals.next() => {
-                    if std::mem::replace(&mut is_cancelled, true) {
-                        return Ok(TurnStatus::Cancelled);
-                    }
-                    note("cancelling");
-                    self.client.cancel_chat(&self.session, true).await?;
-                }
+                () = patience.signal() => match patience.is_over() {
+                    true => return Ok(TurnStatus::Cancelled),
+                    false => self.cancel(),
+                },
             }
         }
+    }
+
+    /// Beside the events, since the server may not answer.
+    fn cancel(&mut self) {
+        note("cancelling");
+        self.is_cancelled = true;
+        let (client, session) = (self.client.clone(), self.session.clone());
+        self.decisions.spawn(async move { settled(repeated(BACKOFF, || client.cancel_chat(&session, true)).await) });
     }
 
     fn hands_said(&self, event: &HandsEvent) -> anyhow::Result<()> {
@@ -159,7 +174,7 @@ impl Run {
         let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
-            settled(client.answer_question(&session, &question.call_id, &answer).await)
+            settled(repeated(BACKOFF, || client.answer_question(&session, &question.call_id, &answer)).await)
         });
     }
 
@@ -171,24 +186,27 @@ impl Run {
         let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
-            settled(client.decide(&session, &approval.call_id, &decision).await)
+            settled(repeated(BACKOFF, || client.decide(&session, &approval.call_id, &decision)).await)
         });
     }
 }
 
-/// Somebody else may have decided meanwhile, or the call ended.
+/// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request before the connection
+/// broke.
 fn settled<T>(answer: Result<T, ClientError>) -> Result<(), ClientError> {
+    use ErrorCode::{Conflict, PendingApprovalNotFound, ToolCallNotFound};
     match answer {
         Ok(_) => Ok(()),
-        Err(error) if matches!(error.error_code(), Some(ErrorCode::Conflict | ErrorCode::PendingApprovalNotFound)) => {
-            Ok(())
-        }
-        Err(error) => Err(error),
+        Err(error) => match error.error_code() {
+            Some(Conflict | PendingApprovalNotFound | ToolCallNotFound) => Ok(()),
+            _ => Err(error),
+        },
     }
 }
 
-fn exit_code(status: TurnStatus, workflow: Option<WorkflowStatus>, has_refused: bool) -> u8 {
+fn exit_code(status: TurnStatus, workflow: Option<WorkflowStatus>, has_refused: bool, is_cancelled: bool) -> u8 {
     match (status, workflow) {
+        (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => CANCELLED,
         _ if has_refused => NOT_APPROVED,
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) => CANCELLED,
         (TurnStatus::Failed, _) | (_, Some(WorkflowStatus::Failed)) => FAILED,
@@ -205,18 +223,25 @@ mod tests {
     fn exit_codes_are_as_documented() {
         use TurnStatus::{Cancelled, Completed, Failed};
         let cases = [
-            (Completed, None, false, 0),
-            (Completed, Some(WorkflowStatus::Completed), false, 0),
-            (Completed, Some(WorkflowStatus::Partial), false, 4),
-            (Completed, Some(WorkflowStatus::Failed), false, 1),
-            (Completed, Some(WorkflowStatus::Cancelled), false, 130),
-            (Failed, None, false, 1),
-            (Cancelled, None, false, 130),
-            (Completed, None, true, 3),
-            (Failed, None, true, 3),
+            (Completed, None, false, false, 0),
+            (Completed, Some(WorkflowStatus::Completed), false, false, 0),
+            (Completed, Some(WorkflowStatus::Partial), false, false, 4),
+            (Completed, Some(WorkflowStatus::Failed), false, false, 1),
+            (Completed, Some(WorkflowStatus::Cancelled), false, false, 130),
+            (Failed, None, false, false, 1),
+            (Cancelled, None, false, false, 130),
+            (Completed, None, true, false, 3),
+            (Failed, None, true, false, 3),
+            (Cancelled, None, true, false, 3),
+            (Cancelled, None, true, true, 130),
+            (Completed, None, false, true, 0),
         ];
-        for (status, workflow, refused, code) in cases {
-            assert_eq!(exit_code(status, workflow, refused), code, "{status:?} {workflow:?} {refused}");
+        for (status, workflow, refused, cancelled, code) in cases {
+            assert_eq!(
+                exit_code(status, workflow, refused, cancelled),
+                code,
+                "{status:?} {workflow:?} {refused} {cancelled}"
+            );
         }
     }
 }
