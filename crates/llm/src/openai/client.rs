@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 
 use super::answer::{Answer, AnswerReader, Finish, Progress};
 use super::failure;
@@ -27,6 +27,8 @@ const MAX_LOGGED_CHARS: usize = 1000;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// What a server gets to send usage and the end mark after the model has finished.
 const FINISH_GRACE: Duration = Duration::from_secs(2);
+/// Pieces of an answer that are shown together at most, when they come without a pause.
+const MAX_HELD_FRAMES: usize = 64;
 const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
 
 /// Calls one OpenAI-compatible server.
@@ -69,16 +71,14 @@ impl OpenAiModel {
     ) -> Result<ModelOutput, ModelFailure> {
         let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
-        let mut body = encode(request, &shape)?;
         let mut retries = 0;
         loop {
             patience.begin();
-            let setback = match self.attempt(body.clone(), &shape.model, &mut patience, on_text).await {
+            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, on_text).await {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
                 Err(setback) => setback,
             };
             if let Some(next) = self.give_way(&setback, &shape, request) {
-                body = encode(request, &next)?;
                 shape = next;
                 continue;
             }
@@ -126,8 +126,21 @@ impl OpenAiModel {
     ) -> Result<Answer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
         let mut in_grace = false;
+        let mut held = 0;
         loop {
-            let frame = match patience.bound(body.frame()).await {
+            let at_hand = if held < MAX_HELD_FRAMES { at_hand(&mut body, patience.is_burst()).await } else { None };
+            let frame = match at_hand {
+                Some(frame) => {
+                    held += 1;
+                    Ok(frame)
+                }
+                None => {
+                    held = 0;
+                    show(&mut reader, on_text);
+                    patience.bound(body.frame()).await
+                }
+            };
+            let frame = match frame {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None | Some(Err(_))) => break,
                 Err(_) if reader.is_finished() => break,
@@ -135,7 +148,6 @@ impl OpenAiModel {
             };
             let Some(bytes) = frame.data_ref() else { continue };
             let progress = reader.push(bytes).map_err(|defect| failure::defective(defect, model))?;
-            show(&mut reader, on_text);
             match progress {
                 Progress::Going => patience.heard().map_err(|expired| self.timed_out(expired, model))?,
                 Progress::Finished if in_grace => {
@@ -153,6 +165,7 @@ impl OpenAiModel {
                 }
             }
         }
+        show(&mut reader, on_text);
         reader.end().map_err(|defect| failure::defective(defect, model))?;
         show(&mut reader, on_text);
         Ok(reader.into_answer())
@@ -254,6 +267,19 @@ impl Setback {
             Self::Final(failure) => failure,
         }
     }
+}
+
+/// The next piece of an answer, if it has arrived. In a burst, one turn of the scheduler lets the connection hand over
+/// what it has read, so that all of it is shown at once; a piece that comes alone is shown as it comes.
+async fn at_hand(body: &mut Incoming, is_burst: bool) -> Option<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    if let Some(frame) = body.frame().now_or_never() {
+        return Some(frame);
+    }
+    if !is_burst {
+        return None;
+    }
+    tokio::task::yield_now().await;
+    body.frame().now_or_never()
 }
 
 fn show(reader: &mut AnswerReader, on_text: &mut (dyn FnMut(&str) + Send)) {

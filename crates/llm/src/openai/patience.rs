@@ -21,12 +21,17 @@ pub struct Patience {
     idle: Duration,
     /// When something last came; before the answer begins only the whole counts, because a model may read for long.
     heard: Option<Instant>,
+    /// The last thing came right after the one before.
+    is_burst: bool,
 }
+
+/// Pieces that come closer to each other than this are a burst.
+const BURST: Duration = Duration::from_millis(1);
 
 impl Patience {
     pub fn new(total: Duration, idle: Duration) -> Self {
         let deadline = Instant::now() + total;
-        Self { timer: Box::pin(sleep_until(deadline)), deadline, idle, heard: None }
+        Self { timer: Box::pin(sleep_until(deadline)), deadline, idle, heard: None, is_burst: false }
     }
 
     /// Waits for the work as long as there is patience.
@@ -44,6 +49,7 @@ impl Patience {
     /// Something came. A server that never lets the timer have its turn is stopped here.
     pub fn heard(&mut self) -> Result<(), Expired> {
         let now = Instant::now();
+        self.is_burst = self.heard.is_some_and(|before| now - before < BURST);
         self.heard = Some(now);
         if now >= self.deadline { Err(Expired::Total) } else { Ok(()) }
     }
@@ -58,7 +64,13 @@ impl Patience {
     pub fn answered(&mut self) {
         let now = Instant::now();
         self.heard = Some(now);
+        // What a fast model has said by now comes with the head of its answer.
+        self.is_burst = true;
         self.timer.as_mut().reset(self.deadline.min(now + self.idle));
+    }
+
+    pub fn is_burst(&self) -> bool {
+        self.is_burst
     }
 
     pub fn shorten(&mut self, rest: Duration) {
