@@ -191,6 +191,10 @@ impl Agent {
         self.offered(lane).any(|offered| offered == tool)
     }
 
+    pub(crate) fn offers_any(&self, lane: Lane) -> bool {
+        self.offered(lane).next().is_some()
+    }
+
     fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
         let fits = move |tool: &Tool| lane == Lane::OWN || *tool != Tool::SwitchMode;
         self.allowed_tools.iter().chain(&self.extra_tools).copied().filter(fits)
@@ -200,7 +204,7 @@ impl Agent {
         self.file_restrictions.is_empty() || self.file_restrictions.iter().any(|pattern| pattern.0.is_match(path))
     }
 
-    pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<ToolSpec> {
+    pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<&'static ToolSpec> {
         self.offered(lane).map(|tool| tool.spec()).collect()
     }
 }

@@ -182,7 +182,7 @@ fn system_prompt(briefing: &Briefing<'_>, mut prompt: String) -> String {
         prompt.push_str("\n\n");
         prompt.push_str(session_prompt.trim());
     }
-    if !agent.tool_specs(briefing.lane).is_empty() || !briefing.history.earlier.is_empty() {
+    if agent.offers_any(briefing.lane) || !briefing.history.earlier.is_empty() {
         prompt.push_str("\n\n");
         prompt.push_str(RESULTS_ARE_DATA);
     }

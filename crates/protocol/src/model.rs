@@ -1,5 +1,6 @@
 //! What the engine asks of a model and what comes back, whoever serves it.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::{CallId, ErrorCode, Usage};
@@ -11,7 +12,7 @@ pub struct ModelRequest {
     pub agent: String,
     pub model: String,
     pub messages: Vec<ModelMessage>,
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<&'static ToolSpec>,
     pub temperature: Option<f32>,
     pub max_tokens: Option<u32>,
     /// Ask for JSON of this shape where the upstream can.
@@ -39,12 +40,20 @@ pub struct ModelToolCall {
     pub arguments: Map<String, Value>,
 }
 
-/// A tool offered to the model, in JSON Schema terms.
-#[derive(Debug, Clone, PartialEq)]
+/// A tool offered to the model.
+#[derive(Debug)]
 pub struct ToolSpec {
     pub name: &'static str,
     pub description: &'static str,
-    pub parameters: Value,
+    /// Its arguments as JSON Schema, written once.
+    pub parameters: Box<RawValue>,
+}
+
+/// A name stands for one tool.
+impl PartialEq for ToolSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 /// A finished model answer. Nothing in it is trusted yet.

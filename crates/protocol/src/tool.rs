@@ -1,6 +1,9 @@
 //! The tools an agent can call: their names, where they run, their arguments, what the model is told of them.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::{AgentName, ToolSpec};
@@ -200,8 +203,13 @@ impl Tool {
         Ok(checked)
     }
 
-    /// What the model is told about the tool.
-    pub fn spec(self) -> ToolSpec {
+    /// What the model is told about the tool. Made once: every model call offers several.
+    pub fn spec(self) -> &'static ToolSpec {
+        static SPECS: LazyLock<[ToolSpec; Tool::ALL.len()]> = LazyLock::new(|| Tool::ALL.map(Tool::described));
+        &SPECS[self as usize]
+    }
+
+    fn described(self) -> ToolSpec {
         let (description, properties, required): (_, Value, &[&str]) = match self {
             Self::ReadFile => (
                 "Read a text file of the workspace. Give start_line and end_line (from 1, inclusive) for a part.",
@@ -279,6 +287,7 @@ impl Tool {
             ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});
+        let parameters = RawValue::from_string(parameters.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned());
         ToolSpec { name: self.as_str(), description, parameters }
     }
 }

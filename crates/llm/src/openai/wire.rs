@@ -3,6 +3,7 @@
 use codelab_protocol::{ModelMessage, ModelRequest, ModelToolCall, OutputSchema, ToolSpec};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::shape::Shape;
 
@@ -77,7 +78,7 @@ struct WireTool<'a> {
 struct WireFunction<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: &'a RawValue,
 }
 
 #[derive(Serialize)]
@@ -105,7 +106,7 @@ impl<'a> WireRequest<'a> {
             temperature: request.temperature.filter(|_| shape.temperature),
             max_tokens,
             max_completion_tokens,
-            tools: request.tools.iter().map(wire_tool).collect(),
+            tools: request.tools.iter().copied().map(wire_tool).collect(),
             parallel_tool_calls: (!request.tools.is_empty()).then_some(false),
             response_format: request.schema.as_ref().filter(|_| shape.schema).map(response_format),
         }
