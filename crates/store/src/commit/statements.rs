@@ -13,7 +13,9 @@ const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_
      state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17) \
      ON CONFLICT DO NOTHING";
 
-// The columns that have an index are only named when they change: naming one rewrites its index entry.
+// The columns that have an index are only named when they change: naming one rewrites its index entry. That a session is
+// not deleted is asked in a form that no index answers: while a table is new, PostgreSQL plans this with an index of all
+// sessions that are not deleted, and keeps to it when there are many.
 macro_rules! update_session {
     ($columns:literal, $id:literal, $epoch:literal, $before:literal) => {
         concat!(
@@ -26,7 +28,7 @@ macro_rules! update_session {
             $epoch,
             " AND last_seq = COALESCE($",
             $before,
-            ", last_seq) AND deleted_at IS NULL"
+            ", last_seq) AND COALESCE(deleted_at, 0) = 0"
         )
     };
 }

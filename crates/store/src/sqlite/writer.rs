@@ -86,11 +86,13 @@ fn serve(
     let mut statements = HeldStatements::new(connection);
     let mut batch = Batch::new(max_batch);
     let mut closing = Vec::new();
-    while let Some(job) = next_job(queue) {
+    // Whether writers came together last time, and so are likely to come again soon.
+    let mut crowded = false;
+    while let Some(job) = next_job(queue, crowded) {
         batch.take(job);
         batch.gather(queue);
         if !batch.jobs.is_empty() {
-            run_batch(&mut statements, &mut batch, queue, counters);
+            crowded = run_batch(&mut statements, &mut batch, queue, counters) > 1;
         }
         match batch.other.take() {
             Some(OtherJob::Read(work)) => work(connection),
@@ -105,10 +107,10 @@ fn serve(
 }
 
 /// Those who were answered just now often have more to write, and putting this thread to sleep and waking it again takes
-/// as long as they do: it looks out for them a moment before it sleeps.
-fn next_job(queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
+/// as long as they do: where there are many, it looks out for them a moment before it sleeps.
+fn next_job(queue: &mut mpsc::Receiver<Job>, crowded: bool) -> Option<Job> {
     let answered = Instant::now();
-    while answered.elapsed() < LOOK_OUT {
+    while crowded && answered.elapsed() < LOOK_OUT {
         match queue.try_recv() {
             Ok(job) => return Some(job),
             Err(TryRecvError::Disconnected) => return None,
@@ -147,13 +149,16 @@ impl Batch {
     }
 }
 
+/// How many jobs it was.
 fn run_batch(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
     queue: &mut mpsc::Receiver<Job>,
     counters: &Counters,
-) {
-    match transact(statements, batch, queue) {
+) -> usize {
+    let outcome = transact(statements, batch, queue);
+    let count = batch.jobs.len();
+    match outcome {
         Ok(outcomes) => {
             counters.count(outcomes.iter().filter(|outcome| outcome.is_ok()).count());
             for (job, outcome) in batch.jobs.drain(..).zip(outcomes) {
@@ -169,12 +174,14 @@ fn run_batch(
             }
         }
     }
+    count
 }
 
 /// An error means that nothing of the batch was written.
 ///
-/// The jobs run together, without savepoints, which cost a copy of every page a job touches. Only when one of them fails
-/// is the batch rolled back and run again with a savepoint for each, so that the others are not touched by its failure.
+/// The jobs run together, without savepoints, which cost a copy of every page a job touches. A job whose first statement
+/// finds that it may not has changed nothing, and the others go on. Only when one fails further on is the batch rolled
+/// back and run again with a savepoint for each, so that the others are not touched by its failure.
 fn transact(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
@@ -182,7 +189,7 @@ fn transact(
 ) -> Result<Vec<Outcome>, StoreError> {
     run_sql(statements, "BEGIN IMMEDIATE")?;
     let outcomes = match together(statements, batch, queue) {
-        Ok(written) => written.into_iter().map(Ok).collect(),
+        Ok(outcomes) => outcomes,
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
         Err(error) if batch.jobs.len() == 1 || statements.connection.is_autocommit() => return Err(error),
         Err(_) => {
@@ -200,21 +207,34 @@ fn together(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
     queue: &mut mpsc::Receiver<Job>,
-) -> Result<Vec<Written>, StoreError> {
-    let mut written = Vec::with_capacity(batch.max_jobs);
-    while let Some(job) = batch.jobs.get(written.len()) {
-        written.push(apply(statements, &job.stmts)?);
-        if written.len() == batch.jobs.len() {
+) -> Result<Vec<Outcome>, StoreError> {
+    let mut outcomes = Vec::with_capacity(batch.max_jobs);
+    while let Some(job) = batch.jobs.get(outcomes.len()) {
+        outcomes.push(match may_begin(statements, &job.stmts)? {
+            Ok(written) => Ok(apply(statements, job.stmts.get(1..).unwrap_or_default(), written)?),
+            Err(refused) => Err(refused),
+        });
+        if outcomes.len() == batch.jobs.len() {
             batch.gather(queue);
         }
     }
-    Ok(written)
+    Ok(outcomes)
+}
+
+/// Runs a job's first statement. The inner error says that it changed nothing and that the job must not go on.
+fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
+    let Some(first) = stmts.first() else { return Ok(Ok(Written::default())) };
+    let written = statements.execute(first).map_err(translate)?;
+    match first.check(written) {
+        Err(refused) if written.rows == 0 => Ok(Err(refused)),
+        checked => checked.map(Ok),
+    }
 }
 
 /// The outer error ends the whole batch, the inner one only this job.
 fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
     run_sql(statements, "SAVEPOINT job")?;
-    let outcome = apply(statements, stmts);
+    let outcome = apply(statements, stmts, Written::default());
     if let Err(error) = &outcome {
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
         if statements.connection.is_autocommit() {
@@ -226,8 +246,8 @@ fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outco
     Ok(outcome)
 }
 
-fn apply(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Written, StoreError> {
-    let mut last = Written::default();
+/// What the last statement wrote, or `last` if there is none.
+fn apply(statements: &mut HeldStatements<'_>, stmts: &[Stmt], mut last: Written) -> Result<Written, StoreError> {
     for stmt in stmts {
         let written = statements.execute(stmt).map_err(translate)?;
         last = stmt.check(written)?;
