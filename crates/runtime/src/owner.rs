@@ -73,19 +73,19 @@ pub(crate) struct Taken {
 pub(crate) struct Owner {
     runtime: Arc<Inner>,
     name: Name,
-    mailbox: mpsc::Receiver<Mail>,
+    mailbox: mpsc::Receiver<Box<Mail>>,
     feed: Arc<Feed>,
     loaded: Option<Loaded>,
     models: ModelTasks,
     places: Places,
     /// The turn whose time is taken.
     began: Option<(TurnId, CallMode, Instant)>,
-    /// An outcome that the database did not take yet; the others wait behind it, where they are.
-    retry: Option<(Input, Instant)>,
+    /// Outcomes that the database did not take yet; the others wait behind them, where they are.
+    retry: Option<(Vec<Input>, Instant)>,
 }
 
 impl Owner {
-    pub fn new(runtime: Arc<Inner>, name: Name, mailbox: mpsc::Receiver<Mail>, feed: Arc<Feed>) -> Self {
+    pub fn new(runtime: Arc<Inner>, name: Name, mailbox: mpsc::Receiver<Box<Mail>>, feed: Arc<Feed>) -> Self {
         Self {
             runtime,
             name,
@@ -99,10 +99,12 @@ impl Owner {
         }
     }
 
+    /// What a step needs is boxed: most of its life an owner waits, and should take little room then.
     pub async fn run(mut self) {
         let runtime = Arc::clone(&self.runtime);
         loop {
-            let patience = Duration::from_millis(runtime.live.idle_ms);
+            let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
+            let patience = runtime.live.patience(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let idle = nothing_ends && !self.places.is_waiting();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
@@ -110,20 +112,23 @@ impl Owner {
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
                 mail = self.mailbox.recv() => match mail {
-                    Some(mail) => self.open(mail).await,
+                    Some(mail) => Box::pin(self.open(*mail)).await,
                     None => break,
                 },
                 next = self.models.next(), if retry_at.is_none() => match next {
-                    Next::Recalled(call, recalled) => self.call_model(call, Some(recalled)).await,
+                    Next::Recalled(call, recalled) => Box::pin(self.call_model(call, Some(recalled))).await,
                     Next::Outcome(outcome) => {
                         runtime.failpoint.pass("model_finished");
-                        self.inside(outcome).await;
+                        let outcomes = self.models.with_others(outcome).await;
+                        Box::pin(self.inside(outcomes)).await;
                     }
                 },
-                granted = self.places.granted(space.as_deref()), if retry_at.is_none() => self.inside(granted).await,
+                granted = self.places.granted(space.as_deref()), if retry_at.is_none() => {
+                    Box::pin(self.inside(vec![granted])).await;
+                }
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
-                    if let Some((input, _)) = self.retry.take() {
-                        self.inside(input).await;
+                    if let Some((inputs, _)) = self.retry.take() {
+                        Box::pin(self.inside(inputs)).await;
                     }
                 }
                 // What queues for a place would not begin any more.
@@ -175,12 +180,39 @@ impl Owner {
     async fn outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
         let runtime_realm = self.name.realm == Realm::Runtime;
         let creates = runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
+        if creates
+            && self.loaded.is_none()
+            && let Some(taken) = self.take_as_first(input.clone()).await
+        {
+            return taken;
+        }
         self.load(creates).await?;
+        self.take_outside(input).await
+    }
+
+    /// Most messages to a session that is not in memory begin it. The commit finds out, so that they need not look first;
+    /// `None` where nothing was stored because the session is there already, or because there was nothing to store.
+    async fn take_as_first(&mut self, input: Outside) -> Option<Result<Taken, RuntimeError>> {
+        self.loaded = Some(self.unborn(&Birth::default()));
+        let taken = self.take_outside(input).await;
+        if self.loaded.as_ref().is_some_and(|loaded| !loaded.new) {
+            return Some(taken);
+        }
+        self.forget();
+        match taken {
+            Err(RuntimeError::NotStored(error)) if !matches!(error, StoreError::AlreadyExists) => {
+                Some(Err(RuntimeError::NotStored(error)))
+            }
+            _ => None,
+        }
+    }
+
+    async fn take_outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
         if let Some(span) = self.repeated(&input).await? {
             return self.taken(Answer::Repeat(span));
         }
         let input = self.informed(input).await?;
-        let answer = self.take(input).await?;
+        let answer = self.take(vec![input]).await?;
         self.taken(answer)
     }
 
@@ -189,10 +221,10 @@ impl Owner {
         Ok(Taken { key: loaded.key, answer, view: SessionView::of(&loaded.session) })
     }
 
-    /// An input that comes from this server itself. If the database does not take it now, it is tried again.
-    async fn inside(&mut self, input: Input) {
+    /// Inputs that come from this server itself. If the database does not take them now, they are tried again.
+    async fn inside(&mut self, inputs: Vec<Input>) {
         let result = match self.load(false).await {
-            Ok(()) => self.take(input.clone()).await,
+            Ok(()) => self.take(inputs.clone()).await,
             Err(error) => Err(error),
         };
         match result {
@@ -202,52 +234,63 @@ impl Owner {
             }
             Err(error) => {
                 tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
-                self.retry = Some((input, Instant::now() + RETRY_DELAY));
+                self.retry = Some((inputs, Instant::now() + RETRY_DELAY));
             }
         }
     }
 
-    /// Decide, commit, show, perform: in this order.
-    async fn take(&mut self, input: Input) -> Result<Answer, RuntimeError> {
+    /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the answer is the last one's.
+    async fn take(&mut self, inputs: Vec<Input>) -> Result<Answer, RuntimeError> {
         let crew = self.crew().await?;
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
-        // What the server does by itself is not the session's activity.
-        let activity = !matches!(input, Input::Tick | Input::Recovered { .. });
         let before = loaded.session.clone();
         let space = loaded.space.clone();
         // Asked once, so that the engine knows of every call that is not made.
         let stopping = self.runtime.stopping.is_cancelled();
-        let (applied, changes) = loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time, stopping);
-        let applied = match applied {
-            Ok(applied) => applied,
-            Err(refusal) => {
-                self.places.roll_back(changes, space.as_deref(), &self.name.id);
-                return Err(refusal.into());
-            }
-        };
-        if !applied.changed {
-            self.places.roll_back(changes, space.as_deref(), &self.name.id);
-            return Ok(applied.answer);
+        let (mut effects, mut steps, mut activity) = (Vec::new(), Vec::new(), None);
+        let mut answer = Err(RuntimeError::SessionNotFound);
+        for input in inputs {
+            // What the server does by itself is not the session's activity.
+            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
+            let (applied, changes) =
+                loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time, stopping);
+            answer = match applied {
+                Ok(applied) if applied.changed => {
+                    effects.extend(applied.effects);
+                    steps.push(changes);
+                    activity = activity.or(is_activity.then_some(time));
+                    Ok(applied.answer)
+                }
+                other => {
+                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
+                    other.map(|applied| applied.answer).map_err(RuntimeError::from)
+                }
+            };
         }
-        let stored = match loaded.prepare(self.name.realm, applied.effects, activity.then_some(time), time) {
+        if steps.is_empty() {
+            return answer;
+        }
+        let stored = match loaded.prepare(self.name.realm, effects, activity, time) {
             Ok(prepared) => self.store(prepared, None).await,
             Err(error) => Err(error),
         };
         match stored {
             Ok(mut prepared) => {
                 if let Some(space) = &space {
-                    self.places.commit(changes, space);
+                    steps.into_iter().for_each(|changes| self.places.commit(changes, space));
                 }
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
                 if !stopping {
                     self.begin_calls(calls).await;
                 }
-                Ok(applied.answer)
+                answer
             }
             Err(error) => {
-                self.places.roll_back(changes, space.as_deref(), &self.name.id);
+                for changes in steps.into_iter().rev() {
+                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
+                }
                 self.roll_back(before, &error);
                 Err(RuntimeError::NotStored(error))
             }
@@ -283,12 +326,16 @@ impl Owner {
         self.runtime.failpoint.pass("before_commit");
         self.runtime.store.commit(commit).await?;
         self.runtime.failpoint.pass("after_commit");
-        loaded.new = false;
+        if std::mem::take(&mut loaded.new) {
+            self.feed.opened(0, true);
+        }
         Ok(prepared)
     }
 
     fn roll_back(&mut self, before: Session, error: &StoreError) {
-        Metrics::count(&self.runtime.metrics.commit_failures, error_name(error));
+        if !matches!(error, StoreError::AlreadyExists) {
+            Metrics::count(&self.runtime.metrics.commit_failures, error_name(error));
+        }
         let keeps = matches!(error, StoreError::DiskFull | StoreError::Unavailable(_) | StoreError::Io(_));
         match &mut self.loaded {
             Some(loaded) if keeps => loaded.session = before,
@@ -362,7 +409,6 @@ impl Owner {
         let mut unborn = self.unborn(&birth);
         unborn.system_prompt.clone_from(&birth.system_prompt);
         self.loaded = Some(unborn);
-        self.feed.opened(0, true);
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
         let prepared = loaded.prepare(self.name.realm, Vec::new(), Some(time), time)?;
@@ -385,7 +431,7 @@ impl Owner {
         let row = store.session(self.name.realm, &self.name.id).await?.ok_or(RuntimeError::SessionNotFound)?;
         if row.deleted_at.is_none() {
             match self.load(false).await {
-                Ok(()) => drop(self.take(Input::Cancel { drop_queue: true }).await?),
+                Ok(()) => drop(self.take(vec![Input::Cancel { drop_queue: true }]).await?),
                 // A session that cannot be read can still be deleted.
                 Err(RuntimeError::Store(StoreError::Corrupt(_))) => {}
                 Err(error) => return Err(error),

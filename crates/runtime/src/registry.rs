@@ -26,7 +26,8 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct State {
-    owners: HashMap<Name, mpsc::Sender<Mail>>,
+    /// Mail is boxed: a mailbox makes room for many at once, and seldom holds more than one.
+    owners: HashMap<Name, mpsc::Sender<Box<Mail>>>,
     /// Feeds outlive owners while somebody reads.
     feeds: HashMap<Name, Weak<Feed>>,
     stopping: bool,
@@ -38,6 +39,7 @@ impl Registry {
     /// Sending happens under the lock, so that an owner which finds its mailbox empty under the same lock can leave and
     /// no mail is lost.
     pub fn send(&self, runtime: &Arc<Inner>, name: &Name, mail: Mail) -> Result<(), RuntimeError> {
+        let mail = Box::new(mail);
         let mut state = self.lock();
         if state.stopping {
             return Err(RuntimeError::Stopping);
@@ -58,7 +60,7 @@ impl Registry {
         &self,
         runtime: &Arc<Inner>,
         name: &Name,
-        mail: Mail,
+        mail: Box<Mail>,
         mut state: MutexGuard<'_, State>,
     ) -> Result<(), RuntimeError> {
         if state.owners.len() >= runtime.live.max_sessions {
@@ -90,7 +92,7 @@ impl Registry {
     }
 
     /// Lets an owner go, unless mail has come.
-    pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Mail>) -> bool {
+    pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Box<Mail>>) -> bool {
         let mut state = self.lock();
         if !mailbox.is_empty() {
             return false;

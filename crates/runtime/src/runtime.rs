@@ -75,11 +75,21 @@ pub struct LiveLimits {
     pub mailbox: usize,
     /// An owner without work leaves after this time.
     pub idle_ms: u64,
+    /// Where more sessions than this are held, an owner without work leaves sooner.
+    pub crowd: usize,
+    pub crowded_idle_ms: u64,
 }
 
 impl Default for LiveLimits {
     fn default() -> Self {
-        Self { max_sessions: 20_000, mailbox: 256, idle_ms: 10_000 }
+        Self { max_sessions: 20_000, mailbox: 256, idle_ms: 10_000, crowd: 2_000, crowded_idle_ms: 500 }
+    }
+}
+
+impl LiveLimits {
+    /// How long an owner without work stays beside so many others.
+    pub(crate) fn patience(&self, sessions: usize) -> Duration {
+        Duration::from_millis(if sessions > self.crowd { self.crowded_idle_ms } else { self.idle_ms })
     }
 }
 

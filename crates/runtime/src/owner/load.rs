@@ -24,7 +24,6 @@ impl Owner {
             Some(row) => self.take_over(row).await,
             None if creates => {
                 self.loaded = Some(self.unborn(&Birth::default()));
-                self.feed.opened(0, true);
                 Ok(())
             }
             None => Err(RuntimeError::SessionNotFound),
@@ -86,7 +85,7 @@ impl Owner {
             recent: None,
             new: false,
         });
-        if recover && let Err(error) = self.take(Input::Recovered { down_ms, epoch: epoch.0 }).await {
+        if recover && let Err(error) = self.take(vec![Input::Recovered { down_ms, epoch: epoch.0 }]).await {
             self.forget();
             return Err(error);
         }
@@ -100,6 +99,6 @@ impl Owner {
             Err(RuntimeError::SessionNotFound) => return Ok(()),
             other => other?,
         }
-        self.take(Input::Tick).await.map(drop)
+        self.take(vec![Input::Tick]).await.map(drop)
     }
 }

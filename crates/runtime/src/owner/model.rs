@@ -13,7 +13,8 @@ use codelab_engine::{
 };
 use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
 use codelab_store::{MessageRange, StoreError};
-use tokio::task::JoinHandle;
+use futures_util::FutureExt as _;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::Owner;
 use super::recall::history;
@@ -29,6 +30,8 @@ pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
+    /// Calls the model; before that, its agent is reminded.
+    calls: bool,
     task: JoinHandle<Ended>,
 }
 
@@ -56,16 +59,25 @@ impl ModelTasks {
             Poll::Pending
         })
         .await;
-        let call = self.0.swap_remove(place).id;
-        let (outcome, recalled) = match ended {
-            Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
-            Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
-            Err(error) => {
-                tracing::error!(%error, "a model call ended abnormally");
-                (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
-            }
-        };
-        Next::Outcome(Input::ModelFinished { call, outcome, recalled })
+        outcome_of(self.0.swap_remove(place).id, ended)
+    }
+
+    /// This outcome, and those of other calls that end at the same time: they are stored together.
+    pub async fn with_others(&mut self, outcome: Input) -> Vec<Input> {
+        let mut outcomes = vec![outcome];
+        if !self.0.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        while let Some(place) = self.0.iter().position(|task| task.calls && task.task.is_finished()) {
+            let ModelTask { id, task, .. } = &mut self.0[place];
+            let (call, Some(ended)) = (*id, task.now_or_never()) else { break };
+            self.0.swap_remove(place);
+            outcomes.extend(match outcome_of(call, ended) {
+                Next::Outcome(outcome) => Some(outcome),
+                Next::Recalled(..) => None,
+            });
+        }
+        outcomes
     }
 
     /// The call waits until its agent is reminded of what it was asked.
@@ -75,7 +87,7 @@ impl ModelTasks {
             let recalled = space.recall(&call.agent, &asked).await;
             Ended::Recalled(call, recalled)
         });
-        self.0.push(ModelTask { id, task });
+        self.0.push(ModelTask { id, calls: false, task });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -86,6 +98,18 @@ impl ModelTasks {
     pub fn keep_only(&mut self, wanted: impl Fn(ModelCallId) -> bool) {
         self.0.retain(|task| wanted(task.id));
     }
+}
+
+fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
+    let (outcome, recalled) = match ended {
+        Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
+        Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
+        Err(error) => {
+            tracing::error!(%error, "a model call ended abnormally");
+            (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
+        }
+    };
+    Next::Outcome(Input::ModelFinished { call, outcome, recalled })
 }
 
 impl Drop for ModelTask {
@@ -118,7 +142,7 @@ impl Owner {
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
             }
         });
-        self.models.0.push(ModelTask { id, task });
+        self.models.0.push(ModelTask { id, calls: true, task });
     }
 
     async fn request(

@@ -10,7 +10,12 @@ use crate::runtime::Inner;
 
 impl Owner {
     /// Makes the calls. An agent that begins is reminded first; that takes its time beside the owner, who goes on.
-    pub(super) async fn begin_calls(&mut self, calls: Vec<ModelCall>) {
+    pub(super) async fn begin_calls(&mut self, mut calls: Vec<ModelCall>) {
+        // What one input asked for, another that came with it may have made needless.
+        if let Some(loaded) = &self.loaded {
+            let wanted = loaded.session.model_calls();
+            calls.retain(|call| wanted.iter().any(|(id, _)| *id == call.id));
+        }
         for call in calls {
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let asked = if space.is_some() { self.asked(&call).await } else { None };

@@ -1,7 +1,7 @@
 //! Who takes a message: classification and its fallback, one-agent mode, pins, switches during and between turns.
 
 use codelab_protocol::{AgentStreamRequest, TurnStatus};
-use codelab_testkit::{Asked, Gate, Method, Reply, Seen, TestServer, id, is_classification, message, request};
+use codelab_testkit::{Asked, Gate, Method, Reply, Seen, TestServer, id, is_classification, message, refusal, request};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -196,6 +196,28 @@ async fn a_switch_between_turns_makes_the_session_pins_and_is_no_request() {
     let freed = server.say("chosen", "write a function").await;
     assert_eq!(freed.story()[0], "switch_agent coder");
     assert_eq!(server.current_agent("chosen").await, "orchestrator");
+}
+
+/// What would begin a new session must find the one that is stored, be it a message, a switch, or a refusal.
+#[tokio::test]
+async fn a_session_that_is_not_in_memory_is_not_taken_for_a_new_one() {
+    let mut server = TestServer::start().await;
+    server.model.default_reply(Reply::text("Here."));
+    server.say_to("kept", "debug", "hello").await;
+    server.restart().await;
+    assert_eq!(server.say("kept", "and again").await.story(), ["assistant_message debug", "completion"]);
+    assert_eq!(server.history("kept").await.len(), 4);
+
+    server.restart().await;
+    assert_eq!(server.switch("kept", "orchestrator").await.story(), ["switch_agent orchestrator"]);
+    assert_eq!(server.current_agent("kept").await, "orchestrator");
+
+    server.client.delete_session(&id("kept"), false).await.unwrap();
+    server.restart().await;
+    for agent in ["debug", "orchestrator", "nobody"] {
+        let refused = refusal(server.client.send(&switch_request("kept", agent)).await);
+        assert_eq!(refused, (404, "SESSION_NOT_FOUND".to_owned()), "{agent}");
+    }
 }
 
 #[tokio::test]
