@@ -100,7 +100,7 @@ impl EdgeEngine {
 
     pub async fn upsert(&self, name: &CollectionName, batch: Batch) -> Result<(), MemoryError> {
         let collection = name.clone();
-        let added = self.pool.write(name, move |pool, state| {
+        let added = self.pool.change(name, move |pool, state| {
             pool.open(&collection, state)?;
             if batch.interactions.is_empty() {
                 return Ok(());
@@ -117,7 +117,7 @@ impl EdgeEngine {
 
     pub async fn delete(&self, name: &CollectionName, ids: Vec<InteractionId>) -> Result<(), MemoryError> {
         let collection = name.clone();
-        let deleted = self.pool.write(name, move |pool, state| {
+        let deleted = self.pool.change(name, move |pool, state| {
             pool.open(&collection, state)?;
             state.shard().map_or(Ok(()), |shard| shard.delete(ids))
         });
@@ -126,7 +126,7 @@ impl EdgeEngine {
 
     pub async fn delete_session(&self, name: &CollectionName, session: &SessionId) -> Result<(), MemoryError> {
         let (collection, filter) = (name.clone(), session_filter(session));
-        let deleted = self.pool.write(name, move |pool, state| {
+        let deleted = self.pool.change(name, move |pool, state| {
             pool.open(&collection, state)?;
             state.shard().map_or(Ok(()), |shard| shard.delete_by(filter))
         });

@@ -121,6 +121,34 @@ impl Pool {
         result
     }
 
+    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that takes most of the
+    /// time. Closed if either fails, as with `write`.
+    pub async fn change(
+        self: &Arc<Self>,
+        name: &CollectionName,
+        work: impl FnOnce(&Pool, &mut State) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<(), MemoryError> {
+        let call = async {
+            let mut guard = self.lock(name).write_owned().await;
+            let pool = self.clone();
+            self.blocking(move || {
+                if let Err(failure) = work(&pool, &mut guard) {
+                    *guard = State::Closed;
+                    return Err(failure);
+                }
+                let guard = guard.downgrade();
+                guard.shard().map_or(Ok(()), Shard::flush)
+            })
+            .await
+        };
+        let result = self.settle(name, tokio::time::timeout(CALL_TIMEOUT, call).await);
+        if result.is_err() {
+            self.close(self.lock(name).write_owned().await).await;
+        }
+        self.close_surplus().await;
+        result
+    }
+
     /// Looks at the collection's folder between two writes, without opening it: what is seen says nothing of its health.
     pub async fn look<T: Send + 'static>(
         &self,

@@ -57,6 +57,7 @@ impl Shard {
         Ok(shard)
     }
 
+    /// Counts once it is flushed, like the deletions.
     pub fn upsert(&self, batch: Batch) -> Result<(), Failure> {
         let points = batch.into_points(self.layout.dense.as_ref());
         let mut points = points.map(|point| persisted(&self.layout, point)).peekable();
@@ -64,18 +65,16 @@ impl Shard {
             let batch = points.by_ref().take(POINTS_PER_WRITE).collect();
             self.write(PointOperations::UpsertPoints(PointInsertOperations::PointsList(batch)))?;
         }
-        self.flush()
+        Ok(())
     }
 
     pub fn delete(&self, ids: Vec<InteractionId>) -> Result<(), Failure> {
         let ids = ids.into_iter().map(|id| PointId::NumId(id.0)).collect();
-        self.write(PointOperations::DeletePoints { ids })?;
-        self.flush()
+        self.write(PointOperations::DeletePoints { ids })
     }
 
     pub fn delete_by(&self, filter: Value) -> Result<(), Failure> {
-        self.write(PointOperations::DeletePointsByFilter(read(filter)?))?;
-        self.flush()
+        self.write(PointOperations::DeletePointsByFilter(read(filter)?))
     }
 
     /// What is found by words and what is found by meaning, each best first.
@@ -130,7 +129,7 @@ impl Shard {
         self.guarded(|engine| engine.update(UpdateOperation::PointOperation(operation)))
     }
 
-    fn flush(&self) -> Result<(), Failure> {
+    pub fn flush(&self) -> Result<(), Failure> {
         self.guarded(|engine| {
             engine.flush();
             Ok(())

@@ -17,6 +17,8 @@ use crate::space::SpaceKey;
 const BATCH: usize = 100;
 /// How often the engine is looked at, and what failed is tried again.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// What is committed within this time is indexed together: each time costs several fsyncs beside those of the commits.
+const GATHER: Duration = Duration::from_millis(100);
 /// An engine that does not say within this time how it is counts as out.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -78,7 +80,9 @@ impl Memories {
                 }
                 self.catch_up().await;
             }
-            let _ = timeout(LOOK_EVERY, self.wake.notified()).await;
+            if timeout(LOOK_EVERY, self.wake.notified()).await.is_ok() {
+                tokio::time::sleep(GATHER).await;
+            }
         }
     }
 
