@@ -14,9 +14,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// A larger log of earlier runs is begun anew.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// `RUST_LOG` chooses what is logged; by default this program's own events from `info` up.
+/// This program's own events from `info` up. The engine of memories warns at every start of a check that it makes itself.
+const DEFAULT: &str = "warn,codelab=info,qdrant_edge::common::mmap=error";
+
+/// `RUST_LOG` chooses what is logged.
 pub fn start() {
-    start_with("warn,codelab=info");
+    start_with(DEFAULT);
 }
 
 /// For commands that talk to a person: only what went wrong, unless `RUST_LOG` says otherwise.
@@ -34,7 +37,7 @@ pub fn start_in_file(path: &Path) -> anyhow::Result<()> {
         std::fs::remove_file(path)?;
     }
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,codelab=info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(Mutex::new(file));
     tracing_subscriber::registry().with(filter).with(layer).init();
     Ok(())

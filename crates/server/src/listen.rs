@@ -1,6 +1,8 @@
 //! Accepts connections and keeps each within its bounds.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +13,28 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
 const MAX_CONNECTIONS: usize = 20_000;
+/// Connections that wait to be accepted. A client that finds no room tries again only after a second.
+const BACKLOG: u32 = 4096;
 const MAX_HEADERS: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open connections may take to finish when the server stops.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Where nothing listens yet.
+pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves until `stop` is done, then lets open requests finish. A reader that takes nothing for `write_timeout` is cut;
 /// it can resume.

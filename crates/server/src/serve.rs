@@ -13,7 +13,6 @@ use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_runtime::{AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Names;
@@ -80,7 +79,7 @@ impl Server {
         let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
         let names = Arc::new(Names::new(&settings));
         // Bound before anything is taken over: a port that is taken must not disturb a running server.
-        let listener = TcpListener::bind(settings.addr).await.map_err(io(&format!("addr {}", settings.addr)))?;
+        let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
         let kept = keep_address(&settings.data_dir, addr).await?;

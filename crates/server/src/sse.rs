@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,8 +16,8 @@ use codelab_protocol::{
 use codelab_runtime::{ChatReader, Delta, Item, Reader, UserReader, now};
 use futures_util::stream;
 use serde::Serialize;
+use tokio::time::{Instant, Sleep};
 
-const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Frames are joined up to this size, so that a burst is one write.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
@@ -32,35 +33,57 @@ pub(crate) fn chat_response(reader: Reader, session: SessionId) -> Response {
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
 pub(crate) fn user_response(reader: UserReader) -> Response {
-    let frames = stream::unfold(Some(reader), |reader| async move {
-        let mut reader = reader?;
+    let frames = stream::unfold((reader, Heartbeat::new()), |(mut reader, mut heartbeat)| async move {
         let mut frames = String::new();
-        match tokio::time::timeout(HEARTBEAT, reader.next()).await {
-            Err(_) => frames.push_str(": heartbeat\n\n"),
-            Ok(Some(event)) => write_frame(&mut frames, None, &event.kind, &event.body),
-            Ok(None) => return None,
+        match heartbeat.unless(reader.next()).await {
+            None => frames.push_str(Heartbeat::FRAME),
+            Some(Some(event)) => write_frame(&mut frames, None, &event.kind, &event.body),
+            Some(None) => return None,
         }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), Some(reader)))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat)))
     });
     event_stream(Body::from_stream(frames))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away.
 pub(crate) fn global_chat_response(reader: ChatReader) -> Response {
-    let frames = stream::unfold(reader, |mut reader| async move {
+    let frames = stream::unfold((reader, Heartbeat::new()), |(mut reader, mut heartbeat)| async move {
         let mut frames = String::new();
-        match tokio::time::timeout(HEARTBEAT, reader.next()).await {
-            Err(_) => frames.push_str(": heartbeat\n\n"),
-            Ok(Some(messages)) => {
+        match heartbeat.unless(reader.next()).await {
+            None => frames.push_str(Heartbeat::FRAME),
+            Some(Some(messages)) => {
                 for message in messages {
                     write_json(&mut frames, u64::try_from(message.id.get()).ok(), "message", &message);
                 }
             }
-            Ok(None) => return None,
+            Some(None) => return None,
         }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), reader))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat)))
     });
     event_stream(Body::from_stream(frames))
+}
+
+/// One timer for a whole stream: moving it costs less than a new one for each token.
+struct Heartbeat(Pin<Box<Sleep>>);
+
+impl Heartbeat {
+    const EVERY: Duration = Duration::from_secs(15);
+    const FRAME: &str = ": heartbeat\n\n";
+
+    fn new() -> Self {
+        Self(Box::pin(tokio::time::sleep(Self::EVERY)))
+    }
+
+    /// What comes next, or nothing when it is time to show a sign of life.
+    async fn unless<T>(&mut self, next: impl Future<Output = T>) -> Option<T> {
+        let next = tokio::select! {
+            biased;
+            next = next => Some(next),
+            () = self.0.as_mut() => None,
+        };
+        self.0.as_mut().reset(Instant::now() + Self::EVERY);
+        next
+    }
 }
 
 /// How a session's events are written.
@@ -70,30 +93,30 @@ enum Dialect {
 }
 
 fn stream_response(reader: Reader, dialect: Dialect) -> Response {
-    let frames = stream::unfold(Some((reader, dialect)), |reading| async move {
-        let (mut reader, dialect) = reading?;
+    let frames = stream::unfold(Some((reader, dialect, Heartbeat::new())), |reading| async move {
+        let (mut reader, dialect, mut heartbeat) = reading?;
         let mut frames = String::new();
-        let more = match tokio::time::timeout(HEARTBEAT, reader.next()).await {
-            Err(_) => {
-                frames.push_str(": heartbeat\n\n");
+        let more = match heartbeat.unless(reader.next()).await {
+            None => {
+                frames.push_str(Heartbeat::FRAME);
                 true
             }
-            Ok(Ok(Some(item))) => {
-                dialect.write_item(&mut frames, &item);
+            Some(Ok(Some(item))) => {
+                dialect.write_item(&mut frames, item);
                 while frames.len() < MAX_WRITE_BYTES {
                     let Some(item) = reader.ready() else { break };
-                    dialect.write_item(&mut frames, &item);
+                    dialect.write_item(&mut frames, item);
                 }
                 true
             }
-            Ok(Ok(None)) => return None,
-            Ok(Err(error)) => {
+            Some(Ok(None)) => return None,
+            Some(Err(error)) => {
                 tracing::error!(%error, "a stream could not be read on");
                 dialect.write_read_error(&mut frames);
                 false
             }
         };
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some((reader, dialect))))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some((reader, dialect, heartbeat))))
     });
     event_stream(Body::from_stream(frames))
 }
@@ -108,7 +131,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 impl Dialect {
-    fn write_item(&self, frames: &mut String, item: &Item) {
+    fn write_item(&self, frames: &mut String, item: Item) {
         match (self, item) {
             (Self::Chunks, Item::Event(event)) => {
                 let name = if event.kind == "error" { "error" } else { "message" };
@@ -116,22 +139,22 @@ impl Dialect {
             }
             (Self::Chat(_), Item::Event(event)) => write_frame(frames, Some(event.seq), &event.kind, &event.body),
             (Self::Chunks, Item::Delta(delta)) => {
-                let Delta { content, agent, message_id, attempt, offset, .. } = delta.clone();
+                let Delta { content, agent, message_id, attempt, offset, .. } = delta;
                 let delta = AssistantDelta { content, agent, message_id, attempt, offset };
                 write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
             }
             (Self::Chat(session), Item::Delta(delta)) => {
-                let Delta { content, agent, message_id, attempt, offset, origin } = delta.clone();
+                let Delta { content, agent, message_id, attempt, offset, origin } = delta;
                 let delta = MessageDelta { content, agent, message_id, attempt, offset, origin };
                 write_chat(frames, session, None, ChatEventBody::MessageDelta(delta));
             }
             (Self::Chunks, Item::Gap { from, to }) => {
-                write_chunk(frames, Some(*to), "message", ChunkBody::Gap(Gap { from: *from, to: *to }));
+                write_chunk(frames, Some(to), "message", ChunkBody::Gap(Gap { from, to }));
             }
             (Self::Chat(session), Item::Gap { from, to }) => {
-                write_chat(frames, session, Some(*to), ChatEventBody::Gap(Gap { from: *from, to: *to }));
+                write_chat(frames, session, Some(to), ChatEventBody::Gap(Gap { from, to }));
             }
-            (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status: *status }),
+            (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
         }
     }
 

@@ -8,10 +8,15 @@ use clap::Args;
 use codelab_protocol::UserId;
 use codelab_server::Server;
 use codelab_terminal::{Hands, HandsEvent, Serves};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::hands::HandsFlags;
 use super::{Place, StopSignals, connection, say, work};
 use crate::logs;
+
+/// Where the system sets no limit.
+const MAX_OPEN_FILES: u64 = 1 << 20;
+const FEW_OPEN_FILES: u64 = 4096;
 
 #[derive(Args)]
 pub struct Serve {
@@ -34,6 +39,7 @@ impl Serve {
         }
         let settings = self.place.settings(self.addr.clone())?;
         logs::start();
+        raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let server = Server::start(settings).await?;
@@ -63,6 +69,20 @@ impl Serve {
         let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
         work::announce(&hands, &connection.url);
         Ok(Some(hands))
+    }
+}
+
+/// Every open stream is an open file, and the usual limit is for programs that have few.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some() && limit.current != limit.maximum {
+        limit.current = limit.maximum.or(Some(MAX_OPEN_FILES));
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+        }
+    }
+    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < FEW_OPEN_FILES) {
+        tracing::warn!(limit, "few files can be open at once, and each connection is one: raise it with 'ulimit -n'");
     }
 }
 
