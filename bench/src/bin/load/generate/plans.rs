@@ -1,0 +1,58 @@
+//! Orchestrated requests, one after the other, against what their model calls take by themselves.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::{Pace, Report, Times};
+use crate::wire::{Access, Target, Wire};
+
+/// The plan, three layers of tasks, and the answer that joins them: each waits for the one before.
+const CALLS_IN_A_ROW: u32 = 5;
+const MODEL_CALLS: usize = 20;
+
+pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyhow::Result<Report> {
+    let text = format!("Look at every part of the project. pace:{}:{}", pace.first_ms, pace.gap_ms);
+    let path_ms = critical_path_ms(model, &text).await?;
+    let mut wire = Wire::open(target).await?;
+    prepare(&mut wire).await?;
+    let (mut whole, mut above) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    // The first one opens the connections to the model.
+    for at in 0..=count {
+        let session: Value = wire.json(Method::POST, "/my/chat/sessions/", "{}".to_owned()).await?;
+        let session = session["session_id"].as_str().context("a session has an id")?;
+        let body = json!({ "content": text }).to_string();
+        let path = format!("/my/chat/{session}/message/");
+        let streamed = wire.stream(&path, body, b"task_started", br#""status":"completed""#).await?;
+        if at > 0 {
+            whole.push(streamed.whole);
+            above.push(streamed.whole.saturating_sub(path_ms));
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Report { count, seconds, first_ms: Times::of(above), whole_ms: Times::of(whole), growth: None })
+}
+
+/// What the calls that wait for each other take when nothing is between them and the model.
+async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::Duration> {
+    let mut wire = Wire::open(&Target { addr: model.to_owned(), access: Access::Nobody }).await?;
+    let body = json!({ "messages": [{ "role": "user", "content": text }] }).to_string();
+    let mut times = Vec::new();
+    for _ in 0..MODEL_CALLS {
+        times.push(wire.stream("/v1/chat/completions", body.clone(), b"content", b"[DONE]").await?.whole);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2] * CALLS_IN_A_ROW)
+}
+
+/// An agent that takes a whole layer at once; the starter pack's work on four each.
+async fn prepare(wire: &mut Wire) -> anyhow::Result<()> {
+    let list: Value = wire.json(Method::GET, "/my/projects/", String::new()).await?;
+    let project = list["projects"][0]["project_id"].as_i64().context("a default project")?;
+    let agent = json!({ "name": "wide", "concurrency_limit": 64 }).to_string();
+    let _agent: Value = wire.json(Method::POST, &format!("/my/projects/{project}/agents/"), agent).await?;
+    Ok(())
+}

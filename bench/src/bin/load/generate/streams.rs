@@ -1,0 +1,149 @@
+//! Readers of sessions' events: idle at first, then told things that others do there.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use http_body_util::BodyExt as _;
+use memchr::memmem::find_iter;
+use serde_json::json;
+use tokio::sync::{Mutex, mpsc, watch};
+
+use super::{Report, Times};
+use crate::wire::{Target, Wire};
+
+const POSTERS: usize = 32;
+const TICK: Duration = Duration::from_millis(10);
+const OPENING: usize = 64;
+/// What is under way when the last event was posted must arrive within this.
+const LAST_ONES: Duration = Duration::from_secs(10);
+const SWITCH: &[u8] = br#""type":"switch_agent""#;
+
+/// A session others watch: when the event that is under way in it was due.
+struct Watched {
+    id: String,
+    due: watch::Sender<Instant>,
+    /// Which agent it goes to next; a switch to the same one is none.
+    turn: Mutex<bool>,
+}
+
+pub async fn run(
+    target: &Target,
+    sessions: usize,
+    readers: usize,
+    events_per_second: usize,
+    seconds: f64,
+    prefix: &str,
+) -> anyhow::Result<Report> {
+    let watched: Vec<Arc<Watched>> = (0..sessions)
+        .map(|at| {
+            let (due, _) = watch::channel(Instant::now());
+            Arc::new(Watched { id: format!("{prefix}-{at}"), due, turn: Mutex::new(false) })
+        })
+        .collect();
+    let mut wire = Wire::open(target).await?;
+    for session in &watched {
+        session.switch(&mut wire).await?;
+    }
+    super::pause_for_parent()?;
+    let (times, mut arrived) = mpsc::unbounded_channel();
+    open_readers(target, &watched, readers, &times).await?;
+    drop(times);
+    super::pause_for_parent()?;
+
+    let posted = post(target, &watched, events_per_second, seconds).await?;
+    let wanted = posted * readers / sessions;
+    let mut delivered = Vec::with_capacity(wanted);
+    let collecting = async {
+        while delivered.len() < wanted {
+            delivered.push(arrived.recv().await.context("the streams ended")?);
+        }
+        anyhow::Ok(())
+    };
+    let all = tokio::time::timeout(LAST_ONES, collecting).await;
+    ensure!(all.is_ok(), "{} of {wanted} events arrived", delivered.len());
+    Ok(Report { count: delivered.len(), seconds, whole_ms: Times::of(delivered), ..Report::default() })
+}
+
+/// Spread over the sessions evenly, some opening at the same time.
+async fn open_readers(
+    target: &Target,
+    watched: &[Arc<Watched>],
+    readers: usize,
+    times: &mpsc::UnboundedSender<Duration>,
+) -> anyhow::Result<()> {
+    let mut opening = tokio::task::JoinSet::new();
+    for at in 0..readers {
+        let (target, session, times) = (target.clone(), watched[at % watched.len()].clone(), times.clone());
+        opening.spawn(async move {
+            let mut wire = Wire::open(&target).await?;
+            let mut events = wire.follow(&format!("/sessions/{}/events?after=1", session.id)).await?;
+            tokio::spawn(async move {
+                while let Some(Ok(frame)) = events.frame().await {
+                    let Ok(data) = frame.into_data() else { continue };
+                    for _ in find_iter(&data, SWITCH) {
+                        let late = session.due.borrow().elapsed();
+                        let _counted = times.send(late);
+                    }
+                }
+                drop(wire);
+            });
+            anyhow::Ok(())
+        });
+        if opening.len() >= OPENING
+            && let Some(opened) = opening.join_next().await
+        {
+            opened??;
+        }
+    }
+    while let Some(opened) = opening.join_next().await {
+        opened??;
+    }
+    Ok(())
+}
+
+/// Events at a steady rate, each counted from when it was due, so that falling behind shows as lateness.
+async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seconds: f64) -> anyhow::Result<usize> {
+    let (give, take) = mpsc::channel::<(Arc<Watched>, Instant)>(watched.len());
+    let take = Arc::new(Mutex::new(take));
+    let mut posters = tokio::task::JoinSet::new();
+    for _ in 0..POSTERS {
+        let (mut wire, take) = (Wire::open(target).await?, take.clone());
+        posters.spawn(async move {
+            loop {
+                let Some((session, due)) = take.lock().await.recv().await else { return anyhow::Ok(()) };
+                session.due.send_replace(due);
+                session.switch(&mut wire).await?;
+            }
+        });
+    }
+    let total = (per_second as f64 * seconds) as usize / watched.len() * watched.len();
+    let began = Instant::now();
+    let mut ticks = tokio::time::interval(TICK);
+    let mut posted = 0;
+    while posted < total {
+        ticks.tick().await;
+        let due_by_now = (began.elapsed().as_secs_f64() * per_second as f64) as usize;
+        while posted < due_by_now.min(total) {
+            let due = began + Duration::from_secs_f64(posted as f64 / per_second as f64);
+            give.send((watched[posted % watched.len()].clone(), due)).await?;
+            posted += 1;
+        }
+    }
+    drop(give);
+    while let Some(poster) = posters.join_next().await {
+        poster??;
+    }
+    Ok(total)
+}
+
+impl Watched {
+    async fn switch(&self, wire: &mut Wire) -> anyhow::Result<()> {
+        let mut turn = self.turn.lock().await;
+        *turn = !*turn;
+        let agent = if *turn { "coder" } else { "ask" };
+        let body = json!({ "session_id": self.id, "message_type": "switch_agent", "agent_type": agent });
+        wire.stream("/agent/message/stream", body.to_string(), SWITCH, SWITCH).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! `load`: CodeLab under load through its public API, beside a bare relay on the same machine in the same run.
+//!
+//! The model, the relay, the load generator and the server are processes of their own; all but the server are this
+//! program again, with a part's name as its first argument.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark says what it measured")]
+
+mod files;
+mod generate;
+mod limit;
+mod model;
+mod postgres;
+mod process;
+mod suite;
+mod table;
+mod wire;
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use clap::{Parser, Subcommand};
+use tokio::net::{TcpListener, TcpSocket};
+
+use postgres::Postgres;
+use process::Served;
+use suite::{Size, Suite};
+
+const BACKLOG: u32 = 4096;
+
+#[derive(Parser)]
+struct Options {
+    #[command(subcommand)]
+    part: Option<Part>,
+    /// Everything once and small, to see that it works; its figures mean nothing
+    #[arg(long)]
+    quick: bool,
+    /// Folder on the disk to measure; temporary ones are made in it
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// The `codelab` program; the one beside this program where absent
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Databases to measure on
+    #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
+    databases: Vec<Database>,
+    /// Only workloads whose name begins with one of these (W1, W2, … , start, growth)
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Database {
+    Sqlite,
+    Postgres,
+}
+
+/// Parts of a run; started by it.
+#[derive(Subcommand)]
+enum Part {
+    #[command(hide = true)]
+    Model,
+    #[command(hide = true)]
+    Limit { model: String },
+    #[command(hide = true)]
+    Generate,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    files::raise();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &options.part {
+            Some(Part::Model) => model::serve(listen("the model").await?).await,
+            Some(Part::Limit { model }) => limit::serve(listen("the relay").await?, model).await,
+            Some(Part::Generate) => generate::run().await,
+            None => measure(&options).await,
+        }
+    })
+}
+
+async fn listen(name: &str) -> anyhow::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    // Hundreds connect at once; one that finds no room tries again only after a second.
+    let listener = socket.listen(BACKLOG)?;
+    say(&format!("{name} is at http://{}", listener.local_addr()?));
+    Ok(listener)
+}
+
+async fn measure(options: &Options) -> anyhow::Result<()> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?.with_file_name("codelab"),
+    };
+    ensure!(program.is_file(), "{} is not there: cargo build --release -p codelab", program.display());
+    let size = if options.quick { Size::quick() } else { Size::full() };
+    files::ensure(size.open_files())?;
+    let model = Served::part("model", &[]).await?;
+    let limit = Served::part("limit", &[&format!("http://{}", model.addr)]).await?;
+    for database in &options.databases {
+        let postgres = match database {
+            Database::Sqlite => None,
+            Database::Postgres => Some(Postgres::start(&options.dir)?),
+        };
+        let name = if postgres.is_some() { "PostgreSQL" } else { "SQLite" };
+        let mut suite = Suite {
+            size: &size,
+            program: &program,
+            dir: &options.dir,
+            postgres: postgres.as_ref(),
+            model: &model,
+            limit: &limit,
+            only: &options.only,
+            rows: Vec::new(),
+        };
+        suite.run().await?;
+        say(&table::of(name, &suite.rows));
+    }
+    Ok(())
+}
+
+fn say(line: &str) {
+    println!("{line}");
+}
+
+/// What is going on, for whoever waits.
+fn progress(line: &str) {
+    eprintln!("{line}");
+}

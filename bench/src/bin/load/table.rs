@@ -1,0 +1,33 @@
+//! One table for a database, goals beside figures.
+
+use std::fmt::{self, Write as _};
+
+pub struct Row {
+    pub what: String,
+    pub codelab: String,
+    /// What the bare relay does, where it does the same.
+    pub limit: String,
+    pub against: Goal,
+}
+
+pub struct Goal {
+    pub seen: String,
+    pub wanted: &'static str,
+    pub is_met: bool,
+}
+
+pub fn of(database: &str, rows: &[Row]) -> String {
+    let mut table = format!("\n| {database} | CodeLab | `limit` | seen | goal | |\n|---|---|---|---|---|---|\n");
+    for row in rows {
+        let _never_fails = writeln!(table, "{row}");
+    }
+    table
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, codelab, limit, against: Goal { seen, wanted, is_met } } = self;
+        let verdict = if *is_met { "met" } else { "**missed**" };
+        write!(f, "| {what} | {codelab} | {limit} | {seen} | {wanted} | {verdict} |")
+    }
+}

@@ -1,0 +1,46 @@
+//! The load harness works: every workload runs once, small, on the database at hand. What it measures then means nothing.
+
+use std::path::Path;
+use std::process::Command;
+
+/// One row each, whatever it says.
+const ROWS: [&str; 18] = [
+    "cold start to healthy",
+    "resident memory, idle",
+    "W1 plain turn, fresh session, C=1 ",
+    "W1 plain turn, fresh session, C=16 ",
+    "W1 plain turn, fresh session, C=16: processor time for a turn",
+    "W1 plain turn, fresh session, C=64 ",
+    "W2 plain turn, 64 sessions with history, C=16 ",
+    "W2 plain turn, 64 sessions with history, C=64 ",
+    "W3 tool turn",
+    "W5 a token each 15 ms, C=64: first token at P95",
+    "W5 a token each 15 ms, C=64: processor time for a turn",
+    "W4 20 turns at once",
+    "W4 memory for a turn in flight",
+    "W6 memory for an idle event stream",
+    "W6 100 events/s to 5 readers each, P99",
+    "W7 plan of 10 tasks",
+    "W8 memory search among 300",
+    "turns/s on session number 200",
+];
+
+#[test]
+fn the_quick_form_fills_its_whole_table_on_both_databases() {
+    let load = Path::new(env!("CARGO_BIN_EXE_load"));
+    let program = load.with_file_name("codelab");
+    assert!(program.is_file(), "{} is not built: cargo build --workspace", program.display());
+    let folder = tempfile::tempdir().unwrap();
+    let run = Command::new(load).arg("--quick").arg("--dir").arg(folder.path()).output().unwrap();
+    let (said, complaints) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{said}\n{complaints}");
+    for database in ["SQLite", "PostgreSQL"] {
+        let table = said.split("\n\n").find(|table| table.trim_start().starts_with(&format!("| {database} |")));
+        let table = table.unwrap_or_else(|| panic!("no table for {database}: {said}"));
+        for row in ROWS {
+            assert!(table.contains(&format!("| {row}")), "{database} has no row {row:?}: {table}");
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "a run leaves nothing behind: {left:?}");
+}
