@@ -4,18 +4,18 @@ use std::path::Path;
 use std::process::Command;
 
 /// One row each, whatever it says.
-const ROWS: [&str; 18] = [
+const ROWS: [&str; 19] = [
     "cold start to healthy",
     "resident memory, idle",
     "W1 plain turn, fresh session, C=1 ",
     "W1 plain turn, fresh session, C=16 ",
-    "W1 plain turn, fresh session, C=16: processor time for a turn",
+    "W1 plain turn, fresh session, C=16: own processor time for a turn",
     "W1 plain turn, fresh session, C=64 ",
     "W2 plain turn, 64 sessions with history, C=16 ",
     "W2 plain turn, 64 sessions with history, C=64 ",
     "W3 tool turn",
     "W5 a token each 15 ms, C=64: first token at P95",
-    "W5 a token each 15 ms, C=64: processor time for a turn",
+    "W5 a token each 15 ms, C=64: own processor time for a turn",
     "W4 20 turns at once",
     "W4 memory for a turn in flight",
     "W6 memory for an idle event stream",
@@ -23,6 +23,7 @@ const ROWS: [&str; 18] = [
     "W7 plan of 10 tasks",
     "W8 memory search among 300",
     "turns/s on session number 200",
+    "turns/s on message number 40 of one session",
 ];
 
 #[test]

@@ -49,10 +49,9 @@ pub struct ToolSpec {
     pub parameters: Box<RawValue>,
 }
 
-/// A name stands for one tool.
 impl PartialEq for ToolSpec {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        (self.name, self.description, self.parameters.get()) == (other.name, other.description, other.parameters.get())
     }
 }
 

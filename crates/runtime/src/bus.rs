@@ -223,6 +223,12 @@ pub struct Waiting {
     granted: oneshot::Receiver<Result<(), Unavailable>>,
 }
 
+impl Waiting {
+    pub fn agent(&self) -> Option<&AgentName> {
+        self.place.as_ref().map(|(agent, _)| &agent.name)
+    }
+}
+
 impl Future for Waiting {
     type Output = Result<Permit, Unavailable>;
 

@@ -12,10 +12,11 @@ use std::time::Duration;
 use codelab_engine::{Answer, Budget, Input, Session};
 use codelab_protocol::{TurnId, TurnStatus};
 use codelab_store::{NewSession, Realm, SessionKey, StoreError};
+use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use self::loaded::Loaded;
+use self::loaded::{Loaded, Moment};
 pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
 pub(crate) use self::outside::Outside;
@@ -124,7 +125,11 @@ impl Owner {
                     }
                 },
                 granted = self.places.granted(space.as_deref()), if retry_at.is_none() => {
-                    Box::pin(self.inside(vec![granted])).await;
+                    let mut all = vec![granted];
+                    while let Some(granted) = self.places.granted(space.as_deref()).now_or_never() {
+                        all.push(granted);
+                    }
+                    Box::pin(self.inside(all)).await;
                 }
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((inputs, _)) = self.retry.take() {
@@ -182,6 +187,7 @@ impl Owner {
         let creates = runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
         if creates
             && self.loaded.is_none()
+            && self.runtime.store.refuses_one_alone()
             && let Some(taken) = self.take_as_first(input.clone()).await
         {
             return taken;
@@ -243,18 +249,17 @@ impl Owner {
     async fn take(&mut self, inputs: Vec<Input>) -> Result<Answer, RuntimeError> {
         let crew = self.crew().await?;
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
-        let time = now();
+        let moment = Moment { now: now(), stopping: self.runtime.stopping.is_cancelled() };
+        let time = moment.now;
         let before = loaded.session.clone();
         let space = loaded.space.clone();
-        // Asked once, so that the engine knows of every call that is not made.
-        let stopping = self.runtime.stopping.is_cancelled();
         let (mut effects, mut steps, mut activity) = (Vec::new(), Vec::new(), None);
         let mut answer = Err(RuntimeError::SessionNotFound);
         for input in inputs {
             // What the server does by itself is not the session's activity.
             let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
             let (applied, changes) =
-                loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, time, stopping);
+                loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
             answer = match applied {
                 Ok(applied) if applied.changed => {
                     effects.extend(applied.effects);
@@ -282,7 +287,7 @@ impl Owner {
                 }
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
-                if !stopping {
+                if !moment.stopping {
                     self.begin_calls(calls).await;
                 }
                 answer

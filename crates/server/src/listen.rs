@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open connections may take to finish when the server stops.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Where nothing listens yet.
+/// Listens with room for a burst of connections.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;

@@ -1,6 +1,5 @@
 //! Builds the parts, passes them down, serves, stops.
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl Server {
         let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
-        let kept = keep_address(&settings.data_dir, addr).await?;
+        let kept = keep_address(&settings.data_dir, addr).await;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
@@ -179,15 +178,12 @@ pub fn living_url(data_dir: &Path) -> Option<String> {
 }
 
 /// A server that cannot be found by other commands is still a server.
-async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Result<Option<KeptAddress>, StartError> {
-    match KeptAddress::write(data_dir, addr).await {
-        Ok(kept) => Ok(Some(kept)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Unsupported) => {
-            tracing::warn!(%error, "other commands do not find this server: its address cannot be locked");
-            Ok(None)
-        }
-        Err(error) => Err(StartError::Io { what: data_dir.display().to_string(), error }),
-    }
+async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Option<KeptAddress> {
+    let kept = KeptAddress::write(data_dir, addr).await;
+    kept.inspect_err(
+        |error| tracing::warn!(%error, "other commands do not find this server: its address cannot be kept"),
+    )
+    .ok()
 }
 
 fn url_of(addr: SocketAddr) -> String {

@@ -122,6 +122,12 @@ impl Store {
         }
     }
 
+    /// Whether a commit that may not begin costs nothing to those who share its transaction. On PostgreSQL, where all
+    /// statements are on their way by then, the whole batch is run again.
+    pub fn refuses_one_alone(&self) -> bool {
+        matches!(self.backend.as_ref(), Backend::Sqlite(_))
+    }
+
     pub fn stats(&self) -> StoreStats {
         StoreStats {
             commits: self.counters.commits.load(Ordering::Relaxed),

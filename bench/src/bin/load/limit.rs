@@ -1,4 +1,4 @@
-//! `limit`: a bare relay to the model, with nothing between. What it does in a second is the most a runtime could.
+//! `limit`: an ordinary relay to the model, with nothing between: what a runtime is held against.
 
 use anyhow::Context as _;
 use axum::Router;

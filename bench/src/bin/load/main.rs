@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use clap::{Parser, Subcommand};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
 
 use postgres::Postgres;
 use process::Served;
@@ -75,9 +76,29 @@ fn main() -> anyhow::Result<()> {
             Some(Part::Model) => model::serve(listen("the model").await?).await,
             Some(Part::Limit { model }) => limit::serve(listen("the relay").await?, model).await,
             Some(Part::Generate) => generate::run().await,
-            None => measure(&options).await,
+            None => {
+                // Dropped, so that whatever it started ends with it.
+                tokio::select! {
+                    measured = measure(&options) => measured,
+                    () = stopped() => anyhow::bail!("stopped"),
+                }
+            }
         }
     })
+}
+
+async fn stopped() {
+    let mut terminated = signal(SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminated {
+            Some(terminated) => drop(terminated.recv().await),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
 }
 
 async fn listen(name: &str) -> anyhow::Result<TcpListener> {

@@ -26,6 +26,7 @@ pub const DELTAS: usize = 20;
 const DELTA: &str = "The quick brown ";
 /// A plan of ten tasks in three layers, each after all of the layer before.
 const LAYERS: [usize; 3] = [4, 3, 3];
+pub const TASKS: usize = LAYERS[0] + LAYERS[1] + LAYERS[2];
 
 pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     let replies = Arc::new(Replies::new());

@@ -79,7 +79,7 @@ impl Target {
 
     async fn running(&self, settings: &Settings) -> anyhow::Result<Option<Connection>> {
         let Some(url) = living_url(&settings.data_dir) else { return Ok(None) };
-        let connection = self.local(settings, url, None)?;
+        let connection = self.local(settings, url, Lives::Elsewhere)?;
         match reachable(&connection.client).await {
             Ok(()) => Ok(Some(connection)),
             // It has just ended.
@@ -90,12 +90,19 @@ impl Target {
 
     async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
         let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
-        self.local(settings, server.url(), Some(server))
+        let connection = self.local(settings, server.url(), Lives::InThisProcess)?;
+        Ok(Connection { server: Some(server), ..connection })
     }
 
-    fn local(&self, settings: &Settings, url: String, server: Option<Server>) -> anyhow::Result<Connection> {
-        local(settings, self.user, self.token.as_deref(), url, server)
+    fn local(&self, settings: &Settings, url: String, lives: Lives) -> anyhow::Result<Connection> {
+        local(settings, self.user, self.token.as_deref(), url, lives)
     }
+}
+
+/// Where a local server runs.
+pub enum Lives {
+    InThisProcess,
+    Elsewhere,
 }
 
 /// A server that uses this data folder, with a token of its own making unless one is given. The token is sent only while
@@ -105,7 +112,7 @@ pub fn local(
     user: UserId,
     token: Option<&str>,
     url: String,
-    server: Option<Server>,
+    lives: Lives,
 ) -> anyhow::Result<Connection> {
     let (token, user_id) = match token {
         Some(token) => (token.to_owned(), subject(token)),
@@ -113,10 +120,16 @@ pub fn local(
     };
     let data_dir = std::path::absolute(&settings.data_dir)?;
     let name = format!("local {}", data_dir.display());
-    let (folder, its_url) = (data_dir.clone(), url.clone());
-    let presence = Arc::new(move || living_url(&folder).as_ref() == Some(&its_url));
-    let client = Client::new(&url, Access::BearerWhile(token, presence))?;
-    Ok(Connection { client, url, name, user_id, data_dir, server })
+    let access = match lives {
+        // Its port is its own for as long as anybody asks.
+        Lives::InThisProcess => Access::Bearer(token),
+        Lives::Elsewhere => {
+            let (folder, its_url) = (data_dir.clone(), url.clone());
+            Access::BearerWhile(token, Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)))
+        }
+    };
+    let client = Client::new(&url, access)?;
+    Ok(Connection { client, url, name, user_id, data_dir, server: None })
 }
 
 /// Whether somebody listens who knows this user.

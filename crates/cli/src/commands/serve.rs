@@ -10,8 +10,9 @@ use codelab_server::Server;
 use codelab_terminal::{Hands, HandsEvent, Serves};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use super::connection::{self, Lives};
 use super::hands::HandsFlags;
-use super::{Place, StopSignals, connection, say, work};
+use super::{Place, StopSignals, say, work};
 use crate::logs;
 
 /// Where the system sets no limit.
@@ -39,7 +40,10 @@ impl Serve {
         }
         let settings = self.place.settings(self.addr.clone())?;
         logs::start();
-        raise_open_files();
+        // What agents run here would inherit it.
+        if self.workspace.is_none() {
+            raise_open_files();
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let server = Server::start(settings).await?;
@@ -64,7 +68,7 @@ impl Serve {
         let Some(workspace) = &self.workspace else { return Ok(None) };
         let settings = self.place.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
-        let connection = connection::local(&settings, first, None, server.url(), None)?;
+        let connection = connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
         // The server may not have a terminal, and its own lines are not for asking.
         let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
         work::announce(&hands, &connection.url);

@@ -1,6 +1,6 @@
 //! One call: attempts, what is done about their failures, and the answer's last touches.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
@@ -29,6 +29,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 const FINISH_GRACE: Duration = Duration::from_secs(2);
 /// Pieces of an answer that are shown together at most, when they come without a pause.
 const MAX_HELD_FRAMES: usize = 64;
+const MAX_HELD_TIME: Duration = Duration::from_millis(2);
 const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
 
 /// Calls one OpenAI-compatible server.
@@ -126,16 +127,16 @@ impl OpenAiModel {
     ) -> Result<Answer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
         let mut in_grace = false;
-        let mut held = 0;
+        let mut holds = Holds::default();
         loop {
-            let at_hand = if held < MAX_HELD_FRAMES { at_hand(&mut body, patience.is_burst()).await } else { None };
+            let at_hand = if holds.may_hold() { at_hand(&mut body, patience.is_burst()).await } else { None };
             let frame = match at_hand {
                 Some(frame) => {
-                    held += 1;
+                    holds.one_more();
                     Ok(frame)
                 }
                 None => {
-                    held = 0;
+                    holds = Holds::default();
                     show(&mut reader, on_text);
                     patience.bound(body.frame()).await
                 }
@@ -147,7 +148,11 @@ impl OpenAiModel {
                 Err(expired) => return Err(self.timed_out(expired, model)),
             };
             let Some(bytes) = frame.data_ref() else { continue };
-            let progress = reader.push(bytes).map_err(|defect| failure::defective(defect, model))?;
+            let pushed = reader.push(bytes);
+            if pushed.is_err() {
+                show(&mut reader, on_text);
+            }
+            let progress = pushed.map_err(|defect| failure::defective(defect, model))?;
             match progress {
                 Progress::Going => patience.heard().map_err(|expired| self.timed_out(expired, model))?,
                 Progress::Finished if in_grace => {
@@ -266,6 +271,24 @@ impl Setback {
             Self::Dropped => failure::dropped(model),
             Self::Final(failure) => failure,
         }
+    }
+}
+
+/// Pieces of an answer that were read and not shown yet, because more were at hand.
+#[derive(Default)]
+struct Holds {
+    frames: usize,
+    since: Option<Instant>,
+}
+
+impl Holds {
+    fn may_hold(&self) -> bool {
+        self.frames < MAX_HELD_FRAMES && self.since.is_none_or(|since| since.elapsed() < MAX_HELD_TIME)
+    }
+
+    fn one_more(&mut self) {
+        self.frames += 1;
+        self.since.get_or_insert_with(Instant::now);
     }
 }
 

@@ -50,6 +50,10 @@ impl State {
         }
     }
 
+    fn must_be_opened(&self) -> bool {
+        matches!(self, Self::Closed) || self.shard().is_some_and(Shard::is_spoiled)
+    }
+
     /// Whether there are points that the embedding model's vectors cannot be added to.
     pub fn lacks(&self, dense: Option<&DenseLayout>) -> bool {
         dense.is_some() && self.shard().is_some_and(|shard| shard.layout.dense.as_ref() != dense)
@@ -122,7 +126,7 @@ impl Pool {
     }
 
     /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that takes most of the
-    /// time. Closed if either fails, as with `write`.
+    /// time. Closed if `work` fails, as with `write`; a flush that fails spoils it, and the next call opens it anew.
     pub async fn change(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -142,9 +146,6 @@ impl Pool {
             .await
         };
         let result = self.settle(name, tokio::time::timeout(CALL_TIMEOUT, call).await);
-        if result.is_err() {
-            self.close(self.lock(name).write_owned().await).await;
-        }
         self.close_surplus().await;
         result
     }
@@ -171,7 +172,7 @@ impl Pool {
     /// Opens the collection if need be; for use inside `write`.
     pub fn open(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
         let folder = self.folder(name);
-        if matches!(state, State::Closed) || !folder::is_in_place(&folder) {
+        if state.must_be_opened() || !folder::is_in_place(&folder) {
             // The old one goes first: it holds the folder's lock.
             *state = State::Closed;
             *state = match folder::read_marker(&folder)? {
@@ -221,7 +222,7 @@ impl Pool {
     async fn opened(self: &Arc<Self>, name: &CollectionName) -> Result<OwnedRwLockReadGuard<State>, Failure> {
         let lock = self.lock(name);
         let guard = lock.clone().read_owned().await;
-        if !matches!(&*guard, State::Closed) {
+        if !guard.must_be_opened() {
             return Ok(guard);
         }
         drop(guard);

@@ -9,6 +9,7 @@
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use qdrant_edge::{
     CountRequest, Distance, EdgeConfig, EdgeShard, EdgeSparseVectorParams, EdgeVectorParams, FieldIndexOperations,
@@ -32,6 +33,8 @@ const POINTS_PER_WRITE: usize = 100;
 pub struct Shard {
     folder: PathBuf,
     pub layout: Layout,
+    /// A flush failed: what is in memory may not be on disk.
+    is_spoiled: AtomicBool,
     /// Taken only by `drop`.
     engine: Option<EdgeShard>,
 }
@@ -40,13 +43,21 @@ impl Shard {
     pub fn open(folder: &Path, layout: Layout) -> Result<Self, Failure> {
         folder::remove_flushed_log(folder)?;
         let engine = guarded(|| EdgeShard::load(folder, None))?;
-        Ok(Self { folder: folder.to_owned(), layout, engine: Some(engine) })
+        Ok(Self::of(folder, layout, engine))
+    }
+
+    fn of(folder: &Path, layout: Layout, engine: EdgeShard) -> Self {
+        Self { folder: folder.to_owned(), layout, is_spoiled: AtomicBool::new(false), engine: Some(engine) }
+    }
+
+    pub fn is_spoiled(&self) -> bool {
+        self.is_spoiled.load(Ordering::Acquire)
     }
 
     /// Puts the engine's files into a folder that has none.
     pub fn create(folder: &Path, layout: Layout) -> Result<Self, Failure> {
         let engine = guarded(|| EdgeShard::new(folder, config(&layout)))?;
-        let shard = Self { folder: folder.to_owned(), layout, engine: Some(engine) };
+        let shard = Self::of(folder, layout, engine);
         for (field, schema) in INDEXED_FIELDS {
             let index = read(json!({"field_name": field, "field_schema": schema}))?;
             let operation = UpdateOperation::FieldIndexOperation(FieldIndexOperations::CreateIndex(index));
@@ -130,10 +141,12 @@ impl Shard {
     }
 
     pub fn flush(&self) -> Result<(), Failure> {
-        self.guarded(|engine| {
+        let flushed = self.guarded(|engine| {
             engine.flush();
             Ok(())
-        })
+        });
+        self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
+        flushed
     }
 
     fn guarded<T>(&self, work: impl FnOnce(&EdgeShard) -> Result<T, OperationError>) -> Result<T, Failure> {

@@ -27,6 +27,14 @@ pub(super) struct Loaded {
     pub(super) new: bool,
 }
 
+/// What holds for all inputs of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    /// Asked once, so that the engine knows of every call that is not made.
+    pub(super) stopping: bool,
+}
+
 impl Loaded {
     /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
     pub(super) fn apply(
@@ -35,8 +43,8 @@ impl Loaded {
         runtime: &Inner,
         crew: Option<&Crew>,
         places: &mut Places,
-        now: Timestamp,
-        stopping: bool,
+        earlier: &[Changes],
+        Moment { now, stopping }: Moment,
     ) -> (Result<Applied, Refusal>, Changes) {
         let (limits, policy) = (&runtime.limits, &runtime.policy);
         let (Some(space), Some(crew)) = (&self.space, crew) else {
@@ -45,7 +53,8 @@ impl Loaded {
             return (self.session.apply(input, &mut world), Changes::default());
         };
         let session_id = self.session.id().clone();
-        let mut step = StepSpace { space, crew, session: &session_id, places, changes: Changes::default() };
+        let changes = Changes::default();
+        let mut step = StepSpace { space, crew, session: &session_id, places, earlier, changes };
         let (team, space) = (&crew.team, &mut step);
         let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
         let applied = self.session.apply(input, &mut world);

@@ -28,6 +28,15 @@ enum Held {
     Waiting(Waiting),
 }
 
+impl Held {
+    fn agent(&self) -> Option<&AgentName> {
+        match self {
+            Self::Permit(permit) => Some(permit.agent()),
+            Self::Waiting(waiting) => waiting.agent(),
+        }
+    }
+}
+
 /// What one step took and gave back; undone if the step is not committed.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -104,6 +113,8 @@ pub(crate) struct StepSpace<'a> {
     pub crew: &'a Crew,
     pub session: &'a SessionId,
     pub places: &'a mut Places,
+    /// Of the inputs before it that share its commit: the bus still counts what they gave back.
+    pub earlier: &'a [Changes],
     pub changes: Changes,
 }
 
@@ -127,14 +138,14 @@ impl EngineSpace for StepSpace<'_> {
 
     fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus {
         self.changes.ledger.push(self.space.release(self.session, lane));
-        let had_place = self.give_back(lane, ended);
+        self.give_back(lane, ended);
         let failing = self.space.status(agent) == AgentStatus::Error;
         if failing && ended.is_none_or(|ended| ended.outcome != WorkOutcome::Succeeded) {
             return AgentStatus::Error;
         }
         // A place is free only after the commit, and then goes to whoever waits.
         let Some(metrics) = self.space.bus.metrics(agent) else { return AgentStatus::Idle };
-        let active = (metrics.active + metrics.queue_length).saturating_sub(u64::from(had_place));
+        let active = (metrics.active + metrics.queue_length).saturating_sub(self.given_back(agent));
         match active {
             0 => AgentStatus::Idle,
             active if active >= metrics.concurrency_limit => AgentStatus::Busy,
@@ -176,20 +187,19 @@ impl EngineSpace for StepSpace<'_> {
 }
 
 impl StepSpace<'_> {
-    /// Whether the lane holds a place until the commit.
-    fn give_back(&mut self, lane: Lane, ended: Option<Ended>) -> bool {
-        let Some(held) = self.places.0.remove(&lane) else { return false };
+    fn give_back(&mut self, lane: Lane, ended: Option<Ended>) {
+        let Some(held) = self.places.0.remove(&lane) else { return };
         match self.changes.entered.iter().position(|entered| *entered == lane) {
             // Entered and left within one step: there is nothing to give back.
-            Some(place) => {
-                self.changes.entered.swap_remove(place);
-                false
-            }
-            None => {
-                self.changes.left.push((lane, held, ended));
-                true
-            }
+            Some(place) => drop(self.changes.entered.swap_remove(place)),
+            None => self.changes.left.push((lane, held, ended)),
         }
+    }
+
+    /// How many places at the agent are free once this is committed.
+    fn given_back(&self, agent: &AgentName) -> u64 {
+        let left = self.earlier.iter().chain([&self.changes]).flat_map(|changes| &changes.left);
+        left.filter(|(_, held, _)| held.agent() == Some(agent)).count() as u64
     }
 
     fn usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {

@@ -1,6 +1,7 @@
 //! The one thread that writes: it takes what waits, runs it in one transaction, and answers after one fsync.
 //!
-//! The jobs of a batch do not touch each other: when one fails, the others are run again without it.
+//! The jobs of a batch do not touch each other: one that may not begin is left out, and when one fails later, the others
+//! are run again without it.
 
 use std::time::{Duration, Instant};
 
@@ -160,7 +161,10 @@ fn run_batch(
     let count = batch.jobs.len();
     match outcome {
         Ok(outcomes) => {
-            counters.count(outcomes.iter().filter(|outcome| outcome.is_ok()).count());
+            let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+            if stored > 0 {
+                counters.count(stored);
+            }
             for (job, outcome) in batch.jobs.drain(..).zip(outcomes) {
                 job.answer(outcome);
             }

@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use hyper::Method;
+use memchr::memmem::find_iter;
 use serde_json::{Value, json};
 
 use super::{Pace, Report, Times};
+use crate::model::TASKS;
 use crate::wire::{Access, Target, Wire};
 
 /// The plan, three layers of tasks, and the answer that joins them: each waits for the one before.
@@ -26,7 +28,9 @@ pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyh
         let session = session["session_id"].as_str().context("a session has an id")?;
         let body = json!({ "content": text }).to_string();
         let path = format!("/my/chat/{session}/message/");
-        let streamed = wire.stream(&path, body, b"task_started", br#""status":"completed""#).await?;
+        let streamed = wire.stream(&path, body, b"task_started", b"event: workflow_completed").await?;
+        let completed = find_iter(&wire.body, b"event: task_completed").count();
+        ensure!(completed == TASKS, "{completed} of {TASKS} tasks completed: {}", wire.text());
         if at > 0 {
             whole.push(streamed.whole);
             above.push(streamed.whole.saturating_sub(path_ms));

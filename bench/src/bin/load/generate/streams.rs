@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use http_body_util::BodyExt as _;
 use memchr::memmem::find_iter;
 use serde_json::json;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, RwLock, mpsc};
 
 use super::{Report, Times};
 use crate::wire::{Target, Wire};
@@ -19,12 +19,13 @@ const OPENING: usize = 64;
 const LAST_ONES: Duration = Duration::from_secs(10);
 const SWITCH: &[u8] = br#""type":"switch_agent""#;
 
-/// A session others watch: when the event that is under way in it was due.
+/// A session others watch.
 struct Watched {
     id: String,
-    due: watch::Sender<Instant>,
-    /// Which agent it goes to next; a switch to the same one is none.
-    turn: Mutex<bool>,
+    /// Held while an event is posted, so that events come in the order of their due times.
+    posts: Mutex<usize>,
+    /// When each event was due.
+    due: RwLock<Vec<Instant>>,
 }
 
 pub async fn run(
@@ -37,13 +38,13 @@ pub async fn run(
 ) -> anyhow::Result<Report> {
     let watched: Vec<Arc<Watched>> = (0..sessions)
         .map(|at| {
-            let (due, _) = watch::channel(Instant::now());
-            Arc::new(Watched { id: format!("{prefix}-{at}"), due, turn: Mutex::new(false) })
+            let (id, posts, due) = (format!("{prefix}-{at}"), Mutex::new(0), RwLock::default());
+            Arc::new(Watched { id, posts, due })
         })
         .collect();
     let mut wire = Wire::open(target).await?;
     for session in &watched {
-        session.switch(&mut wire).await?;
+        session.switch(&mut wire, None).await?;
     }
     super::pause_for_parent()?;
     let (times, mut arrived) = mpsc::unbounded_channel();
@@ -79,11 +80,13 @@ async fn open_readers(
             let mut wire = Wire::open(&target).await?;
             let mut events = wire.follow(&format!("/sessions/{}/events?after=1", session.id)).await?;
             tokio::spawn(async move {
+                let mut seen = 0;
                 while let Some(Ok(frame)) = events.frame().await {
                     let Ok(data) = frame.into_data() else { continue };
                     for _ in find_iter(&data, SWITCH) {
-                        let late = session.due.borrow().elapsed();
-                        let _counted = times.send(late);
+                        let late = session.due.read().await.get(seen).map(Instant::elapsed);
+                        let _counted = late.map(|late| times.send(late));
+                        seen += 1;
                     }
                 }
                 drop(wire);
@@ -112,8 +115,7 @@ async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seco
         posters.spawn(async move {
             loop {
                 let Some((session, due)) = take.lock().await.recv().await else { return anyhow::Ok(()) };
-                session.due.send_replace(due);
-                session.switch(&mut wire).await?;
+                session.switch(&mut wire, Some(due)).await?;
             }
         });
     }
@@ -138,10 +140,12 @@ async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seco
 }
 
 impl Watched {
-    async fn switch(&self, wire: &mut Wire) -> anyhow::Result<()> {
-        let mut turn = self.turn.lock().await;
-        *turn = !*turn;
-        let agent = if *turn { "coder" } else { "ask" };
+    /// A switch to the same agent would be none.
+    async fn switch(&self, wire: &mut Wire, due: Option<Instant>) -> anyhow::Result<()> {
+        let mut posts = self.posts.lock().await;
+        *posts += 1;
+        self.due.write().await.extend(due);
+        let agent = if posts.is_multiple_of(2) { "ask" } else { "coder" };
         let body = json!({ "session_id": self.id, "message_type": "switch_agent", "agent_type": agent });
         wire.stream("/agent/message/stream", body.to_string(), SWITCH, SWITCH).await?;
         Ok(())

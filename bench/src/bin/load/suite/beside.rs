@@ -177,7 +177,7 @@ impl Beside {
                 let cpu: fn(&Run) -> f64 = |run| run.cpu_us;
                 let ((codelab, limit), times) = (both(cpu), ratio(cpu));
                 Row {
-                    what: format!("{name}: processor time for a turn"),
+                    what: format!("{name}: own processor time for a turn"),
                     codelab: format!("{codelab:.0} µs"),
                     limit: format!("{limit:.0} µs"),
                     against: Goal { seen: format!("{times:.1} ×"), wanted, is_met: times <= most },
