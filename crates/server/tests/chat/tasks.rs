@@ -65,6 +65,7 @@ async fn an_agents_limit_bounds_the_tasks_that_run_at_once() {
     assert_eq!((seen.status(), seen.all("task_completed").len()), ("completed", 5));
     let statuses: Vec<_> = seen.all("agent_status_changed").iter().map(|data| data["status"].clone()).collect();
     assert!(statuses.contains(&json!("busy")), "{statuses:?}");
+    assert_eq!(statuses.last(), Some(&json!("idle")), "also where tasks end together: {statuses:?}");
 }
 
 #[tokio::test]
