@@ -2748,7 +2748,7 @@ export interface components {
             score: number;
             type: string;
             success: boolean;
-            task_id?: string | null;
+            task_id?: components["schemas"]["TaskId"] | null;
             timestamp: components["schemas"]["Timestamp"];
         };
         ContextResults: {
