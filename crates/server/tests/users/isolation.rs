@@ -50,7 +50,13 @@ impl Names {
     /// An error, apart from what the caller named.
     fn said_in(&self, answer: &Answer) -> (String, String) {
         let detail = answer.body["detail"].as_str().unwrap().to_owned();
-        (answer.code().to_owned(), self.0.iter().fold(detail, |detail, (_, value)| detail.replace(value, "_")))
+        let is_id = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+        let words = detail.split_inclusive(|character| !is_id(character)).map(|word| {
+            let (id, rest) = word.split_at(word.find(|character| !is_id(character)).unwrap_or(word.len()));
+            let named = self.0.iter().any(|(_, value)| value == id);
+            format!("{}{rest}", if named { "_" } else { id })
+        });
+        (answer.code().to_owned(), words.collect())
     }
 
     fn get(&self, name: &str) -> &str {
@@ -71,7 +77,7 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
     let waits = person.say(&chat, "coder", "write it").await.expect(200);
     let call = waits["pending"]["call_id"].as_str().unwrap_or_else(|| panic!("{waits}")).to_owned();
     let task = |id: &str| json!({ "id": id, "agent": "agent_writer", "description": name, "depends_on": [], "estimated_tokens": 10 });
-    let plan = json!({ "tasks": [task("a"), task("b"), task("c")] });
+    let plan = json!({ "tasks": [task("task-a"), task("task-b"), task("task-c")] });
     server.model.reply(Reply::text(plan.to_string()));
     person.post(&format!("/my/chat/{planned}/message"), json!({ "content": "plan it" })).await.expect(202);
     let plans = format!("/my/chat/{planned}/plans");
@@ -84,7 +90,7 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
         ("call_id", call),
         ("client_id", hands),
         ("plan_id", plan),
-        ("task_id", "a".to_owned()),
+        ("task_id", "task-a".to_owned()),
     ]);
     let planned = names.with(&[("session_id", &planned)]);
     (names, planned)
@@ -104,7 +110,7 @@ async fn another_users_ids_are_not_there() {
         ("call_id", "call-x"),
         ("client_id", "client-x"),
         ("plan_id", "plan-x"),
-        ("task_id", "x"),
+        ("task_id", "task-x"),
     ]);
     let before = (everything(&owner).await, everything(&other).await);
     let mut tried = 0;
@@ -134,7 +140,7 @@ async fn another_users_ids_are_not_there() {
                 nothing.with(&[])
             };
             let unknown = (person.ask(&route.method, &unknown.fill(&route.path), route.body.clone()).await, unknown);
-            if !path.contains(&beside) {
+            if names.get("project_id") != beside {
                 let (seen, expected) = (names.said_in(&answer), unknown.1.said_in(&unknown.0));
                 assert_eq!(seen, expected, "{} {path} tells that it exists", route.method);
             }
