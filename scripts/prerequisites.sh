@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by ./run and ./test: what must be on the machine before anything can be built. Installs nothing itself.
+# Sourced by ./run, ./test and bench/run: what must be on the machine before anything can be built. Installs nothing itself.
 
 # Prints one line that names the first thing missing to build the workspace in $1, or nothing.
 build_problem() {

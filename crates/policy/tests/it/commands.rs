@@ -1,4 +1,4 @@
-//! What the person is told about a command, the limits, the seed's patterns.
+//! What the person is told about a command, the limits, the patterns that always ask.
 
 use codelab_policy::{Policy, RememberKey, Verdict};
 

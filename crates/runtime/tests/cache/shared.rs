@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use crate::process::Redis;
 use crate::{agent, fill, miss, project, until, value};
 
-/// What SPEC promises about a change seen on another server.
+/// What users are promised about a change seen on another server.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
 async fn server(redis: &Redis) -> AgentCache {

@@ -1,4 +1,4 @@
-//! The five example scenarios of the runtime's document, over HTTP.
+//! Whole requests as people make them, over HTTP, from the first message to the answer.
 
 use codelab_protocol::TurnStatus;
 use codelab_testkit::{Asked, Reply, Seen, TestServer};
@@ -19,7 +19,7 @@ const CODER_TOOLS: [&str; 11] = [
 ];
 
 #[tokio::test]
-async fn scenario_1_a_new_function() {
+async fn a_new_function() {
     let server = TestServer::start().await;
     server.model.route_to("coder");
     let file = json!({"path": "utils/sorting.py", "content": "def sort_array(arr): ..."});
@@ -68,7 +68,7 @@ async fn scenario_1_a_new_function() {
 }
 
 #[tokio::test]
-async fn scenario_2_an_error_is_found_and_then_repaired() {
+async fn an_error_is_found_and_then_repaired() {
     let server = TestServer::start().await;
     server.model.route_to("debug");
     server.model.reply(Reply::tool_call("search_in_code", json!({"query": "config"})));
@@ -112,7 +112,7 @@ async fn scenario_2_an_error_is_found_and_then_repaired() {
 }
 
 #[tokio::test]
-async fn scenario_3_an_architecture_is_written_down() {
+async fn an_architecture_is_written_down() {
     let server = TestServer::start().await;
     server.model.route_to("architect");
     let documents = ["docs/auth-service-architecture.md", "docs/api-specification.md"];
@@ -143,7 +143,7 @@ async fn scenario_3_an_architecture_is_written_down() {
 }
 
 #[tokio::test]
-async fn scenario_4_a_question_is_answered_from_the_code() {
+async fn a_question_is_answered_from_the_code() {
     let server = TestServer::start().await;
     server.model.route_to("ask");
     server.model.reply(Reply::tool_call("read_file", json!({"path": "auth.py"})));
@@ -170,7 +170,7 @@ async fn scenario_4_a_question_is_answered_from_the_code() {
 }
 
 #[tokio::test]
-async fn scenario_5_a_task_that_goes_through_several_hands() {
+async fn a_task_that_goes_through_several_hands() {
     let server = TestServer::start().await;
     server.model.route_to("coder");
     let go_to = |agent: &str, reason: &str| Reply::tool_call("switch_mode", json!({"agent": agent, "reason": reason}));

@@ -19,6 +19,10 @@ use crate::store::Counters;
 /// Not longer than a fast disk takes for an fsync, so that it costs little beside what it follows.
 const LOOK_OUT: Duration = Duration::from_micros(100);
 
+/// So many writes alone, one after the other, and the crowd is taken to have gone: one who is late makes a batch of one
+/// while all the others are about to come back.
+const ALONE_AGAIN: u32 = 8;
+
 type Outcome = Result<Written, StoreError>;
 
 /// The statements go back with the outcome, so that the caller's thread frees them and not the one that all wait for.
@@ -87,13 +91,13 @@ fn serve(
     let mut statements = HeldStatements::new(connection);
     let mut batch = Batch::new(max_batch);
     let mut closing = Vec::new();
-    // Whether writers came together last time, and so are likely to come again soon.
-    let mut crowded = false;
-    while let Some(job) = next_job(queue, crowded) {
+    let mut alone_in_a_row = ALONE_AGAIN;
+    while let Some(job) = next_job(queue, alone_in_a_row < ALONE_AGAIN) {
         batch.take(job);
         batch.gather(queue);
         if !batch.jobs.is_empty() {
-            crowded = run_batch(&mut statements, &mut batch, queue, counters) > 1;
+            let together = run_batch(&mut statements, &mut batch, queue, counters);
+            alone_in_a_row = if together > 1 { 0 } else { alone_in_a_row.saturating_add(1) };
         }
         match batch.other.take() {
             Some(OtherJob::Read(work)) => work(connection),

@@ -4,8 +4,8 @@
 
 use crate::repository::TextFile;
 
-const WORK_PATHS: [&str; 4] =
-    [concat!("/work", "/main"), concat!("/work", "/shared"), concat!("/work", "/."), concat!("/tmp", "/bash_jobs")];
+/// Where machines that build for others keep their clones.
+const WORK_PATHS: [&str; 3] = [concat!("/work", "/"), concat!("/builds", "/"), concat!("/check", "/")];
 const HOME_PATHS: [&str; 3] = [concat!("/home", "/"), concat!("/root", "/"), concat!("/Users", "/")];
 
 /// People in examples.
@@ -76,8 +76,8 @@ mod tests {
     fn paths_of_a_machine_are_found() {
         let [home, root, _] = HOME_PATHS;
         for (path, line, is_refused) in [
-            ("a.md", format!("see {}/x", WORK_PATHS[0]), true),
-            ("a.rs", format!("\"{}1\"", WORK_PATHS[3]), true),
+            ("a.md", format!("see {}x", WORK_PATHS[0]), true),
+            ("a.rs", format!("\"{}1\"", WORK_PATHS[1]), true),
             ("a.sh", format!("cd {home}someone/code"), true),
             ("a.sh", format!("cd {home}user/code"), false),
             ("a.sh", format!("cd {home}username/code"), true),

@@ -1,4 +1,4 @@
-//! Placeholders and what they become (requirements 1, 3 and 5.1).
+//! Placeholders and what they become.
 
 use codelab_engine::{Locale, Region};
 use codelab_protocol::CallerContext;

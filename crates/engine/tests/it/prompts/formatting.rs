@@ -1,4 +1,4 @@
-//! The history as a text (requirements 2, 5.2 and 5.4).
+//! The history as a text.
 
 use codelab_engine::Locale;
 use codelab_protocol::{Message, Role};

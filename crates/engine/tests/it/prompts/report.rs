@@ -1,4 +1,4 @@
-//! What the log is told of a prompt (requirement 6), and what else stands in it.
+//! What the log is told of a prompt, and what else stands in it.
 
 use codelab_engine::{Input, PromptReport};
 use codelab_protocol::{AgentName, ModelMessage};

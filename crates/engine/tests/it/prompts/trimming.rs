@@ -1,4 +1,4 @@
-//! What is left out when there is too much (requirements 1.4, 4 and 5.3).
+//! What is left out when there is too much.
 
 use codelab_engine::PromptLimits;
 use codelab_protocol::{Message, ModelMessage};
