@@ -39,6 +39,6 @@ pub use prompt::{
 };
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::{Kind, Session};
-pub use space::{Budget, BudgetReached, Closed, Ended, Estimate, Lane, NoSpace, Place, Space, Spending, WorkOutcome};
+pub use space::{Budget, BudgetReached, Closed, Ended, Lane, NoSpace, Place, Space, Spending, WorkOutcome};
 pub use turn::{BudgetScope, Claim, OpenCall, Phase, Thread, Turn, cut};
 pub use world::{Ids, LEASE_SECONDS, Limits, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls, World};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
 use crate::turn::{LateCall, Turn};
+use crate::world::MAX_WAITING_BYTES;
 use crate::{
     Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, ModelCallId, Refusal,
     Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
@@ -251,11 +252,7 @@ impl Step<'_, '_> {
             self.answered(&question, message.text);
             return Ok(Answer::Answered(span));
         }
-        if self.session.turn.is_some() && self.session.queue.len() >= self.world.limits.queue_length {
-            let limit = self.world.limits.queue_length;
-            return Err(Refusal::new(ErrorCode::QueueFull, format!("{limit} messages are already waiting"))
-                .with("queue_length", limit));
-        }
+        self.room_to_wait(&message.text)?;
         let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
         self.input_taken(message.client_message_id, span);
         let message_id = self.world.ids.message_id();
@@ -269,6 +266,24 @@ impl Step<'_, '_> {
             self.begin_turn(waiting);
         }
         Ok(Answer::Span(span))
+    }
+
+    /// What waits is part of the session's state, which each of its commits writes.
+    fn room_to_wait(&self, text: &str) -> Result<(), Refusal> {
+        let (queue, limit) = (&self.session.queue, self.world.limits.queue_length);
+        if self.session.turn.is_none() || queue.is_empty() && limit > 0 {
+            return Ok(());
+        }
+        if queue.len() >= limit {
+            let why = format!("{limit} messages are already waiting");
+            return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", limit));
+        }
+        let bytes = queue.iter().map(|waiting| waiting.text.len()).sum::<usize>() + text.len();
+        if bytes > MAX_WAITING_BYTES {
+            let why = format!("The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together");
+            return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", queue.len()));
+        }
+        Ok(())
     }
 
     fn enqueue(&mut self, waiting: Waiting) {
@@ -287,7 +302,7 @@ impl Step<'_, '_> {
             return Ok(());
         }
         self.world.space.check(agent).map_err(|closed| {
-            Refusal::new(ErrorCode::AgentUnavailable, closed.why)
+            Refusal::new(closed.code, closed.why)
                 .with("agent", agent.as_str())
                 .with("retry_after_seconds", closed.retry_after_seconds)
         })

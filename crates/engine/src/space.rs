@@ -1,6 +1,6 @@
 //! What a session sees of its project's worker space: places at agents, prices, budgets, who could run a tool.
 
-use codelab_protocol::{AgentName, AgentStatus};
+use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 /// One thread of work within a turn: 0 is the turn's own, the tasks of a plan count from 1.
@@ -35,6 +35,7 @@ pub enum Place {
 /// Why an agent takes no work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
+    pub code: ErrorCode,
     pub why: String,
     pub retry_after_seconds: u64,
 }
@@ -85,15 +86,6 @@ pub struct BudgetReached {
     pub budget: Budget,
     pub spent: Spending,
 }
-
-/// What a task or a call may need, from the price table and the agent's own past.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    pub tokens: u64,
-    /// Absent when the price of the agent's model is not known.
-    pub usd: Option<f64>,
-}
-
 /// The worker space, as the engine asks it. What changes in a step that is not committed is taken back by the runtime;
 /// places and what is set aside do not outlive their owner, so a recovered session asks for them anew.
 pub trait Space {
@@ -112,8 +104,10 @@ pub trait Space {
     fn standing(&self) -> (Budget, Spending);
     /// The project's limits from now on, also for the rest of this step.
     fn set_budget(&mut self, budget: Budget);
-    /// What a task of a plan may need.
-    fn estimate_task(&self, agent: &AgentName, planned_tokens: u64) -> Estimate;
+    /// What the agent's tasks used of late; `None` when it has done none.
+    fn usual_tokens(&self, agent: &AgentName) -> Option<u64>;
+    /// What so many tokens of the agent's model cost, where that is known.
+    fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64>;
     /// What one model call may need.
     fn estimate_call(&self, agent: &AgentName) -> Spending;
     /// Whether a client is there that could run a tool.
@@ -149,8 +143,12 @@ impl Space for NoSpace {
 
     fn set_budget(&mut self, _: Budget) {}
 
-    fn estimate_task(&self, _: &AgentName, planned_tokens: u64) -> Estimate {
-        Estimate { tokens: planned_tokens, usd: None }
+    fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
+        None
+    }
+
+    fn price_usd(&self, _: &AgentName, _: u64) -> Option<f64> {
+        None
     }
 
     fn estimate_call(&self, _: &AgentName) -> Spending {

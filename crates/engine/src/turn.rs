@@ -24,6 +24,7 @@ pub use thread::{Claim, OpenCall, Phase, Thread};
 pub(crate) use thread::{PlannedCall, too_deep};
 
 use crate::plan::Workflow;
+use crate::prompt::without_middle;
 use crate::session::{REQUESTED, Step, Waiting};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
@@ -33,7 +34,7 @@ pub struct Turn {
     pub id: TurnId,
     /// The user message that it answers.
     pub(crate) message_id: MessageId,
-    /// What was asked, cut to what one task can be told.
+    /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
     pub(crate) work: Work,
 }
@@ -98,7 +99,7 @@ impl Step<'_, '_> {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
-        let request = cut(&text, MAX_REQUEST_BYTES).to_owned();
+        let request = without_middle(&text, MAX_REQUEST_BYTES);
         let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
         self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None) });
         self.show_user_message(id, &message, workflow_id.clone());

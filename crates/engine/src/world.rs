@@ -3,6 +3,7 @@
 use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
 
+use crate::prompt::CUT_MARK_BYTES;
 use crate::{Space, Team};
 
 pub struct World<'a> {
@@ -99,7 +100,9 @@ pub(crate) const MAX_LAST_ERROR_BYTES: usize = 500;
 /// Characters of a session's title, taken from the first line said.
 pub(crate) const MAX_TITLE_CHARS: usize = 80;
 /// Bytes of a request that a turn keeps: the description of the task where there is no usable plan.
-pub(crate) const MAX_REQUEST_BYTES: usize = MAX_DESCRIPTION_BYTES;
+pub(crate) const MAX_REQUEST_BYTES: usize = MAX_DESCRIPTION_BYTES - CUT_MARK_BYTES;
+/// Bytes of the messages that wait in a session, where there are several.
+pub(crate) const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// Bytes of a request that an agent remembers.
 pub(crate) const MAX_REMEMBERED_REQUEST_BYTES: usize = 4 * 1024;
 /// How long a claimed call is held for its client; a claim renews it.

@@ -67,6 +67,10 @@ impl Model for DemoModel {
         .boxed()
     }
 
+    fn price_usd(&self, _: &str, _: u64) -> Option<f64> {
+        Some(0.0)
+    }
+
     fn describe(&self) -> ModelDescription {
         ModelDescription { label: texts::LABEL.to_owned(), demo: true }
     }

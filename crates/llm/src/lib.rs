@@ -31,6 +31,10 @@ pub trait Model: Send + Sync {
         on_text: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
+    /// What so many tokens of the model that an agent asks for would cost, half of them written by it. `None` when the
+    /// price of the model that is really called is not known.
+    fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64>;
+
     fn describe(&self) -> ModelDescription;
 }
 

@@ -26,8 +26,10 @@ pub struct Bus {
 
 #[derive(Debug, Clone, Copy)]
 pub struct BusLimits {
-    /// Waiting tasks per agent.
+    /// Tasks that wait for an agent before new ones are refused.
     pub queue_length: usize,
+    /// What was accepted, such as the tasks of a plan, waits past that; this is where it ends.
+    pub accepted_queue_length: usize,
     /// Failures in a row that take an agent out of service.
     pub breaker_failures: u32,
     /// How long it is left alone before one task may try it.
@@ -36,7 +38,12 @@ pub struct BusLimits {
 
 impl Default for BusLimits {
     fn default() -> Self {
-        Self { queue_length: 100, breaker_failures: 5, breaker_pause: Duration::from_secs(30) }
+        Self {
+            queue_length: 100,
+            accepted_queue_length: 10_000,
+            breaker_failures: 5,
+            breaker_pause: Duration::from_secs(30),
+        }
     }
 }
 

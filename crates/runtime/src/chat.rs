@@ -7,7 +7,7 @@ use codelab_protocol::{
 use codelab_store::{OwnedSession, Realm, StoreError};
 use serde_json::Value;
 
-use crate::metrics::OpenStream;
+use crate::metrics::Open;
 use crate::owner::{Birth, Mail, Outside, Taken};
 use crate::registry::Name;
 use crate::runtime::{Runtime, SessionView, whole};
@@ -228,7 +228,7 @@ impl Runtime {
 
     /// All sessions of a user, from now on.
     pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user, OpenStream::new(&self.inner.metrics))
+        self.inner.user_events.listen(user, Open::stream(&self.inner.metrics))
     }
 
     /// Whether the session is in memory here, or somebody reads its events.

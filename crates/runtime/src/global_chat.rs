@@ -18,7 +18,7 @@ pub use reader::ChatReader;
 
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::metrics::{Metrics, OpenStream};
+use crate::metrics::{Metrics, Open};
 
 /// A page of the history ends with the message that exceeds this size.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -119,7 +119,7 @@ impl GlobalChat {
             let first = state.chat.newest_first().take(last).last();
             first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
         });
-        ChatReader::new(Arc::clone(self), after, OpenStream::new(&self.metrics))
+        ChatReader::new(Arc::clone(self), after, Open::stream(&self.metrics))
     }
 
     pub(crate) fn say(&self, text: String, meta: GlobalMeta) {

@@ -36,7 +36,7 @@ pub use failpoint::Failpoint;
 pub use global_chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use ids::{random_hex, random_u32};
 pub use memories::{RebuildError, rebuild_memories};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Open};
 pub use reader::{Delta, Item, Reader};
 pub use runtime::{LiveLimits, Parts, Retention, Runtime, SessionView};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};

@@ -6,7 +6,7 @@ mod due;
 mod upkeep;
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codelab_engine::cut;
@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub use self::anew::rebuild_memories;
 use self::due::{Due, Need, Place};
 use self::upkeep::Engine;
+use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
 /// A search that takes longer than this does not hold an answer up.
@@ -39,6 +40,7 @@ pub(crate) struct Memories {
     wake: Notify,
     due: Mutex<Due>,
     engine: Mutex<Engine>,
+    metrics: Arc<Metrics>,
 }
 
 /// What happens to a collection because something happened to its agent.
@@ -51,8 +53,8 @@ enum Change<'a> {
 }
 
 impl Memories {
-    pub fn new(memory: Memory, store: Store) -> Self {
-        Self { memory, store, wake: Notify::new(), due: Mutex::default(), engine: Mutex::default() }
+    pub fn new(memory: Memory, store: Store, metrics: Arc<Metrics>) -> Self {
+        Self { memory, store, wake: Notify::new(), due: Mutex::default(), engine: Mutex::default(), metrics }
     }
 
     /// These agents should have their collections soon; nobody waits.
@@ -140,17 +142,19 @@ impl Memories {
             return Vec::new();
         }
         let query = Query { text, top_k: RECALLED, filter: Default::default() };
-        match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
-            Ok(Ok(hits)) => hits.iter().map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned()).collect(),
+        let (outcome, hits) = match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
+            Ok(Ok(hits)) => (if hits.is_empty() { "nothing" } else { "found" }, hits),
             Ok(Err(error)) => {
                 tracing::debug!(project = %key.project, %agent, %error, "nothing is recalled");
-                Vec::new()
+                ("failed", Vec::new())
             }
             Err(_) => {
                 tracing::debug!(project = %key.project, %agent, "recalling took too long");
-                Vec::new()
+                ("late", Vec::new())
             }
-        }
+        };
+        Metrics::count(&self.metrics.memory_recalls, outcome);
+        hits.iter().map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned()).collect()
     }
 
     /// Only what SQL still has: the index may not have heard yet of what was deleted.
@@ -187,6 +191,11 @@ impl Memories {
     /// Something was committed that can be remembered.
     pub fn added(&self) {
         self.wake.notify_one();
+    }
+
+    /// How many agents' memories wait to be made or mended.
+    pub fn due_count(&self) -> usize {
+        self.due().count()
     }
 
     /// What is wrong with memory, for whoever operates the server.

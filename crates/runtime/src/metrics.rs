@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::runtime::Runtime;
 
@@ -36,6 +36,7 @@ pub struct Alert {
 pub struct Metrics {
     registry: Registry,
     pub http_requests: Family<Answered, Counter>,
+    pub open_connections: Gauge,
     pub inputs: Family<Outcome, Counter>,
     pub turns: Family<Outcome, Counter>,
     pub model_calls: Family<Outcome, Counter>,
@@ -56,8 +57,11 @@ pub struct Metrics {
     pub bus_tasks: Family<Outcome, Counter>,
     pub cache_lookups: Family<Outcome, Counter>,
     pub cache_redis_failures: Counter<u64, AtomicU64>,
+    pub memory_recalls: Family<Outcome, Counter>,
+    pub memory_due: Gauge,
     pub live_sessions: Gauge,
     pub open_streams: Gauge,
+    pub readers_cut: Counter,
     pub chat_messages: Family<Outcome, Counter>,
     pub chat_refusals: Family<Outcome, Counter>,
     pub chat_history: Gauge,
@@ -69,100 +73,53 @@ pub struct Metrics {
 impl Metrics {
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::with_prefix("codelab");
-        let http_requests = Family::default();
-        registry.register("http_requests", "Answered HTTP requests", http_requests.clone());
-        let inputs = Family::default();
-        registry.register("session_inputs", "Inputs to sessions, by what became of them", inputs.clone());
-        let turns = Family::default();
-        registry.register("turns", "Turns that ended or were suspended", turns.clone());
-        let model_calls = Family::default();
-        registry.register("model_calls", "Calls of the model", model_calls.clone());
-        let model_call_duration = Histogram::new(exponential_buckets(0.005, 2.5, 13));
-        registry.register("model_call_duration_seconds", "How long model calls took", model_call_duration.clone());
-        let tokens = Counter::default();
-        registry.register("model_tokens", "Tokens used, as the model reported them", tokens.clone());
-        let approvals = Family::default();
-        registry.register("approvals", "Approvals asked for and decided", approvals.clone());
-        let commit_failures = Family::default();
-        registry.register("commit_failures", "Commits that the database did not take", commit_failures.clone());
-        let store_commits = Counter::default();
-        registry.register("store_commits", "Durable commits", store_commits.clone());
-        let store_transactions = Counter::default();
-        registry.register(
-            "store_transactions",
-            "Database transactions, each shared by commits",
-            store_transactions.clone(),
-        );
-        let direct_calls = Counter::default();
-        registry.register("direct_calls", "Messages that went to an agent directly", direct_calls.clone());
-        let orchestrated_calls = Counter::default();
-        registry.register("orchestrated_calls", "Messages that were planned", orchestrated_calls.clone());
-        let call_duration: Family<Mode, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.005, 2.5, 15)));
-        registry.register("call_duration_seconds", "From a message to the end of its turn", call_duration.clone());
-        let alerts = Family::default();
-        registry.register("alerts", "Problems that were noticed in worker spaces", alerts.clone());
-        let worker_spaces = Gauge::default();
-        registry.register("worker_spaces", "Worker spaces held in memory", worker_spaces.clone());
-        let worker_spaces_made = Counter::default();
-        registry.register("worker_spaces_made", "Worker spaces made or rebuilt", worker_spaces_made.clone());
-        let bus_active = Gauge::default();
-        registry.register("bus_active_tasks", "Tasks that agents work on", bus_active.clone());
-        let bus_waiting = Gauge::default();
-        registry.register("bus_waiting_tasks", "Tasks that wait for an agent", bus_waiting.clone());
-        let bus_tasks = Family::default();
-        registry.register("bus_tasks", "Tasks that agents finished or had no room for", bus_tasks.clone());
-        let cache_lookups = Family::default();
-        registry.register("agent_cache_lookups", "Look-ups in the agent cache", cache_lookups.clone());
-        let cache_redis_failures = Counter::default();
-        registry.register("agent_cache_redis_failures", "Requests to Redis that failed", cache_redis_failures.clone());
-        let live_sessions = Gauge::default();
-        registry.register("live_sessions", "Sessions held in memory", live_sessions.clone());
-        let open_streams = Gauge::default();
-        registry.register("open_streams", "Event streams being read", open_streams.clone());
-        let chat_messages = Family::default();
-        registry.register("chat_messages", "Messages of the Chat, by who spoke", chat_messages.clone());
-        let chat_refusals = Family::default();
-        registry.register("chat_refusals", "What the Chat did not take, by why", chat_refusals.clone());
-        let chat_history = Gauge::default();
-        registry.register("chat_history_messages", "Messages that the Chat keeps", chat_history.clone());
-        let chat_askers = Gauge::default();
-        registry.register("chat_askers", "Askers in the Chat without an answer", chat_askers.clone());
-        let adaptive_turns = Family::default();
-        registry.register("adaptive_agent_turns", "What AdaptiveAgent worked on", adaptive_turns.clone());
-        let adaptive_backlog = Gauge::default();
-        registry.register("adaptive_agent_backlog", "Messages that wait for AdaptiveAgent", adaptive_backlog.clone());
+        let r = &mut registry;
+        let by_mode = || Histogram::new(exponential_buckets(0.005, 2.5, 15));
         Arc::new(Self {
+            http_requests: add(r, "http_requests", "Answered HTTP requests"),
+            open_connections: add(r, "open_connections", "Connections of clients"),
+            inputs: add(r, "session_inputs", "Inputs to sessions, by what became of them"),
+            turns: add(r, "turns", "Turns that ended or were suspended"),
+            model_calls: add(r, "model_calls", "Calls of the model"),
+            model_call_duration: add_made(
+                r,
+                "model_call_duration_seconds",
+                "How long model calls took",
+                Histogram::new(exponential_buckets(0.005, 2.5, 13)),
+            ),
+            tokens: add(r, "model_tokens", "Tokens used, as the model reported them"),
+            approvals: add(r, "approvals", "Approvals asked for and decided"),
+            commit_failures: add(r, "commit_failures", "Commits that the database did not take"),
+            store_commits: add(r, "store_commits", "Durable commits"),
+            store_transactions: add(r, "store_transactions", "Database transactions, each shared by commits"),
+            direct_calls: add(r, "direct_calls", "Messages that went to an agent directly"),
+            orchestrated_calls: add(r, "orchestrated_calls", "Messages that were planned"),
+            call_duration: add_made(
+                r,
+                "call_duration_seconds",
+                "From a message to the end of its turn",
+                Family::new_with_constructor(by_mode),
+            ),
+            alerts: add(r, "alerts", "Problems that were noticed in worker spaces"),
+            worker_spaces: add(r, "worker_spaces", "Worker spaces held in memory"),
+            worker_spaces_made: add(r, "worker_spaces_made", "Worker spaces made or rebuilt"),
+            bus_active: add(r, "bus_active_tasks", "Tasks that agents work on"),
+            bus_waiting: add(r, "bus_waiting_tasks", "Tasks that wait for an agent"),
+            bus_tasks: add(r, "bus_tasks", "Tasks that agents finished or had no room for"),
+            cache_lookups: add(r, "agent_cache_lookups", "Look-ups in the agent cache"),
+            cache_redis_failures: add(r, "agent_cache_redis_failures", "Requests to Redis that failed"),
+            memory_recalls: add(r, "memory_recalls", "What agents were reminded of before they worked"),
+            memory_due: add(r, "memory_collections_due", "Agents' memories that wait to be made or mended"),
+            live_sessions: add(r, "live_sessions", "Sessions held in memory"),
+            open_streams: add(r, "open_streams", "Event streams being read"),
+            readers_cut: add(r, "user_readers_cut", "Readers of a user's events that fell too far behind"),
+            chat_messages: add(r, "chat_messages", "Messages of the Chat, by who spoke"),
+            chat_refusals: add(r, "chat_refusals", "What the Chat did not take, by why"),
+            chat_history: add(r, "chat_history_messages", "Messages that the Chat keeps"),
+            chat_askers: add(r, "chat_askers", "Askers in the Chat without an answer"),
+            adaptive_turns: add(r, "adaptive_agent_turns", "What AdaptiveAgent worked on"),
+            adaptive_backlog: add(r, "adaptive_agent_backlog", "Messages that wait for AdaptiveAgent"),
             registry,
-            http_requests,
-            inputs,
-            turns,
-            model_calls,
-            model_call_duration,
-            tokens,
-            approvals,
-            commit_failures,
-            store_commits,
-            store_transactions,
-            direct_calls,
-            orchestrated_calls,
-            call_duration,
-            alerts,
-            worker_spaces,
-            worker_spaces_made,
-            bus_active,
-            bus_waiting,
-            bus_tasks,
-            cache_lookups,
-            cache_redis_failures,
-            live_sessions,
-            open_streams,
-            chat_messages,
-            chat_refusals,
-            chat_history,
-            chat_askers,
-            adaptive_turns,
-            adaptive_backlog,
         })
     }
 
@@ -181,6 +138,15 @@ impl Metrics {
     pub(crate) fn count(family: &Family<Outcome, Counter>, outcome: &str) {
         family.get_or_create(&Outcome { outcome: outcome.to_owned() }).inc();
     }
+}
+
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    add_made(registry, name, help, M::default())
+}
+
+fn add_made<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 impl Runtime {
@@ -205,21 +171,33 @@ impl Runtime {
             counter.inner().store(count, Ordering::Relaxed);
         }
         metrics.cache_redis_failures.inner().store(counts.redis_failures, Ordering::Relaxed);
+        gauge(&metrics.memory_due, inner.memories.due_count());
+        let stored = inner.store.stats();
+        metrics.store_commits.inner().store(stored.commits, Ordering::Relaxed);
+        metrics.store_transactions.inner().store(stored.transactions, Ordering::Relaxed);
         metrics.encode()
     }
 }
 
-/// Counts one open stream for as long as it lives.
-pub(crate) struct OpenStream(Gauge);
+/// Something open, counted for as long as this lives.
+pub struct Open(Gauge);
 
-impl OpenStream {
-    pub fn new(metrics: &Metrics) -> Self {
-        metrics.open_streams.inc();
-        Self(metrics.open_streams.clone())
+impl Open {
+    pub fn connection(metrics: &Metrics) -> Self {
+        Self::counted(&metrics.open_connections)
+    }
+
+    pub(crate) fn stream(metrics: &Metrics) -> Self {
+        Self::counted(&metrics.open_streams)
+    }
+
+    fn counted(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
     }
 }
 
-impl Drop for OpenStream {
+impl Drop for Open {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -8,7 +8,7 @@ use codelab_protocol::{AgentName, MessageId, Origin, TurnStatus};
 use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
 
 use crate::feed::{Answer, Feed, FeedState};
-use crate::metrics::OpenStream;
+use crate::metrics::Open;
 
 /// Events read from the store at once.
 const PAGE: usize = 64;
@@ -50,7 +50,7 @@ pub struct Reader {
     /// Whether it was looked at how the turn stood at the number the reader came with.
     resumed: bool,
     finished: bool,
-    _open: OpenStream,
+    _open: Open,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ impl Reader {
         key: SessionKey,
         scope: Scope,
         after_seq: u64,
-        open: OpenStream,
+        open: Open,
     ) -> Self {
         Self {
             store,

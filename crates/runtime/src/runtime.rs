@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage};
-use codelab_llm::{Model, ModelDescription, PriceTable};
+use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
 use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
@@ -21,7 +21,7 @@ use crate::clock::now;
 use crate::feed::Feed;
 use crate::global_chat::{GlobalChat, adaptive_agent};
 use crate::memories::Memories;
-use crate::metrics::{Metrics, OpenStream};
+use crate::metrics::{Metrics, Open};
 use crate::owner::{Birth, Mail, Outside, Reply, Taken};
 use crate::reader::{Reader, Scope};
 use crate::registry::{Name, Registry};
@@ -51,7 +51,6 @@ pub struct Parts {
     pub retention: Retention,
     pub cache: AgentCache,
     pub memory: Memory,
-    pub prices: PriceTable,
     pub bus: BusLimits,
     /// A worker space that nobody used for this long is cleaned up.
     pub space_idle_seconds: u64,
@@ -135,23 +134,23 @@ impl Runtime {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
         parts.store.register_server(&parts.server_id, time, until).await?;
-        let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone()));
+        let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone(), Arc::clone(&parts.metrics)));
         let shared = Shared {
             memories: Arc::clone(&memories),
             store: parts.store.clone(),
             cache: parts.cache.clone(),
-            prices: Arc::new(parts.prices.clone()),
+            model: Arc::clone(&parts.model),
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
         let (chat, woken) = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
+            user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
             chat,
             spaces: Spaces::new(shared),
             memories,
             parts,
             registry: Registry::default(),
-            user_events: UserEvents::default(),
             stopping: CancellationToken::new(),
             halted: CancellationToken::new(),
         });
@@ -331,7 +330,7 @@ impl Runtime {
     pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
         let feed = self.inner.registry.feed(name);
         feed.found(row.last_seq, row.schedule == Schedule::default());
-        let open = OpenStream::new(&self.inner.metrics);
+        let open = Open::stream(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
     }
 
@@ -348,7 +347,7 @@ impl Runtime {
             Answer::Now(status) => (Scope::Status(status), 0),
             Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };
-        let open = OpenStream::new(&self.inner.metrics);
+        let open = Open::stream(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, taken.key, scope, after, open)
     }
 

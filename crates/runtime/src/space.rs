@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_llm::PriceTable;
+use codelab_llm::Model;
 use codelab_protocol::{AgentName, ProjectId, SessionId, UserId};
 use codelab_store::{ProjectStore, Store, StoreError};
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ pub struct Space {
     prefix: UserPrefix,
     store: Store,
     cache: AgentCache,
-    prices: Arc<PriceTable>,
+    model: Arc<dyn Model>,
     memories: Arc<Memories>,
     metrics: Arc<Metrics>,
     bus: Bus,
@@ -71,7 +71,7 @@ pub struct Space {
 pub(crate) struct Shared {
     pub store: Store,
     pub cache: AgentCache,
-    pub prices: Arc<PriceTable>,
+    pub model: Arc<dyn Model>,
     pub memories: Arc<Memories>,
     pub metrics: Arc<Metrics>,
     pub limits: BusLimits,
@@ -79,13 +79,13 @@ pub(crate) struct Shared {
 
 impl Space {
     fn new(key: SpaceKey, shared: Shared) -> Self {
-        let Shared { store, cache, prices, memories, metrics, limits } = shared;
+        let Shared { store, cache, model, memories, metrics, limits } = shared;
         Self {
             key,
             prefix: UserPrefix::new(key.user, key.project),
             store,
             cache,
-            prices,
+            model,
             memories,
             metrics,
             bus: Bus::new(limits),

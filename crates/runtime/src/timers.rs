@@ -38,10 +38,6 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
         if looks.is_multiple_of(SWEEP_EVERY_LOOKS) {
             runtime.registry.sweep();
         }
-        let stats = runtime.store.stats();
-        let counted = &runtime.metrics;
-        counted.store_commits.inner().store(stats.commits, std::sync::atomic::Ordering::Relaxed);
-        counted.store_transactions.inner().store(stats.transactions, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codelab_protocol::UserId;
 use codelab_store::StoredEvent;
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
-use crate::metrics::OpenStream;
+use crate::metrics::Open;
 
 /// Events that wait for a slow reader; one that falls further behind is cut and looks at the sessions' own logs.
 const MAX_BEHIND_EVENTS: usize = 1024;
@@ -16,8 +17,10 @@ const MAX_BEHIND_EVENTS: usize = 1024;
 const MAX_BEHIND_BYTES: usize = 1024 * 1024;
 
 /// Who listens to whose events.
-#[derive(Default)]
-pub(crate) struct UserEvents(Mutex<HashMap<UserId, Vec<Listener>>>);
+pub(crate) struct UserEvents {
+    listeners: Mutex<HashMap<UserId, Vec<Listener>>>,
+    cut: Counter,
+}
 
 struct Listener {
     events: mpsc::Sender<Arc<StoredEvent>>,
@@ -28,20 +31,31 @@ struct Listener {
 pub struct UserReader {
     events: mpsc::Receiver<Arc<StoredEvent>>,
     behind_bytes: Arc<AtomicUsize>,
-    _open: OpenStream,
+    _open: Open,
 }
 
 impl UserEvents {
+    /// Counts in `cut` the readers that fell too far behind.
+    pub fn new(cut: Counter) -> Self {
+        Self { listeners: Mutex::default(), cut }
+    }
+
     pub fn publish(&self, user: UserId, events: &[Arc<StoredEvent>]) {
         let mut listeners = self.lock();
         let Some(of_user) = listeners.get_mut(&user) else { return };
-        of_user.retain(|listener| listener.hears(events));
+        of_user.retain(|listener| {
+            let hears = listener.hears(events);
+            if !hears && !listener.events.is_closed() {
+                self.cut.inc();
+            }
+            hears
+        });
         if of_user.is_empty() {
             listeners.remove(&user);
         }
     }
 
-    pub fn listen(&self, user: UserId, open: OpenStream) -> UserReader {
+    pub fn listen(&self, user: UserId, open: Open) -> UserReader {
         let (sender, receiver) = mpsc::channel(MAX_BEHIND_EVENTS);
         let behind_bytes = Arc::new(AtomicUsize::new(0));
         let mut listeners = self.lock();
@@ -57,7 +71,7 @@ impl UserEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Vec<Listener>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,10 +112,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_stalls_holds_a_bounded_number_of_bytes_and_others_read_on() {
-        let (events, metrics) = (UserEvents::default(), Metrics::new());
+        let metrics = Metrics::new();
+        let events = UserEvents::new(metrics.readers_cut.clone());
         let user = UserId::new(1).expect("a user");
-        let mut stalled = events.listen(user, OpenStream::new(&metrics));
-        let mut reading = events.listen(user, OpenStream::new(&metrics));
+        let mut stalled = events.listen(user, Open::stream(&metrics));
+        let mut reading = events.listen(user, Open::stream(&metrics));
         // One that is larger than everything that may wait is shown to whoever is not behind.
         for seq in 1..=24 {
             events.publish(user, &[event(seq, 1_000_000)]);
@@ -115,5 +130,6 @@ mod tests {
             assert_eq!(event.seq, seen, "nothing is left out before the cut");
         }
         assert!(seen < 24, "it was cut");
+        assert_eq!(metrics.readers_cut.get(), 1);
     }
 }

@@ -15,7 +15,7 @@ fn agent(name: &str) -> AgentName {
 }
 
 fn bus_with(concurrency_limit: u32) -> (Bus, AgentName) {
-    let bus = Bus::new(BusLimits { queue_length: 3, ..BusLimits::default() });
+    let bus = Bus::new(BusLimits { queue_length: 3, accepted_queue_length: 3, ..BusLimits::default() });
     bus.register(&agent("coder"), concurrency_limit);
     (bus, agent("coder"))
 }
@@ -48,6 +48,18 @@ fn fail(bus: &Bus, name: &AgentName, times: u32) {
 /// What a waiting task was told so far.
 fn told(waiting: &mut Waiting) -> Option<Result<Permit, Reason>> {
     waiting.now_or_never().map(|answer| answer.map_err(|why| why.reason))
+}
+
+#[test]
+fn what_was_accepted_waits_where_new_work_is_refused() {
+    let bus = Bus::new(BusLimits { queue_length: 1, accepted_queue_length: 2, ..BusLimits::default() });
+    let coder = agent("coder");
+    bus.register(&coder, 1);
+    let _held = [now(&bus, &coder)];
+    let _first = later(&bus, &coder);
+    assert_eq!(bus.check(&coder).expect_err("expected to be refused").reason, Reason::QueueFull);
+    let _second = later(&bus, &coder);
+    assert_eq!(refused(&bus, &coder).0, Reason::QueueFull);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use codelab_runtime::{Metrics, Open};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -42,6 +43,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     write_timeout: Duration,
+    metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
     let graceful = GracefulShutdown::new();
@@ -65,11 +67,12 @@ pub(crate) async fn serve(
             }
         };
         let connection = graceful.watch(connection(stream, router.clone(), write_timeout));
+        let open = Open::connection(&metrics);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::trace!(%error, "a connection ended early");
             }
-            drop(place);
+            drop((open, place));
         });
     }
     drop(listener);

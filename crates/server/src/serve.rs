@@ -104,7 +104,6 @@ impl Server {
             retention: settings.retention,
             cache,
             memory,
-            prices: settings.llm.prices.clone(),
             bus: BusLimits::default(),
             space_idle_seconds: settings.spaces.idle_timeout_seconds,
             chat: settings.chat.limits,
@@ -130,7 +129,8 @@ impl Server {
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
         let stopped = stop.clone().cancelled_owned();
-        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, stopped));
+        let metrics = Arc::clone(runtime.metrics());
+        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, metrics, stopped));
         Ok(Self {
             addr,
             model: description.label,

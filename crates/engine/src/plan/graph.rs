@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codelab_protocol::{PlannedTask, TaskId};
+use codelab_protocol::{AgentName, PlannedTask, TaskId};
 use petgraph::graphmap::DiGraphMap;
 use serde::Deserialize;
 
@@ -72,9 +72,9 @@ fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState,
     let agent = team.resolve(&task.agent).map(|agent| agent.name.clone());
     let agent =
         agent.ok_or_else(|| format!("task {} is for {:?}, which is no agent of the project", task.id, task.agent))?;
-    let planned =
-        if task.estimated_tokens == 0 { DEFAULT_TASK_TOKENS } else { task.estimated_tokens.min(MAX_TASK_TOKENS) };
-    let estimate = space.estimate_task(&agent, planned);
+    let planned = (task.estimated_tokens > 0).then(|| task.estimated_tokens.min(MAX_TASK_TOKENS));
+    let estimated_tokens = estimated_tokens(&agent, planned, space);
+    let estimated_cost_usd = space.price_usd(&agent, estimated_tokens);
     let mut depends_on = task.depends_on;
     depends_on.sort();
     depends_on.dedup();
@@ -83,11 +83,17 @@ fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState,
         agent,
         description,
         depends_on,
-        estimated_tokens: estimate.tokens,
-        estimated_cost_usd: estimate.usd,
+        estimated_tokens,
+        estimated_cost_usd,
         state: TaskProgress::Pending,
         usage: None,
     })
+}
+
+/// The larger of what the planner says and what the agent's tasks usually need: a person who approves a cost should not
+/// meet a larger one.
+fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn Space) -> u64 {
+    planned.max(space.usual_tokens(agent)).unwrap_or(DEFAULT_TASK_TOKENS)
 }
 
 fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
@@ -106,14 +112,14 @@ fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
 
 /// A plan of one task.
 pub(crate) fn single(agent: &crate::Agent, description: String, space: &dyn Space) -> Option<TaskState> {
-    let estimate = space.estimate_task(&agent.name, DEFAULT_TASK_TOKENS);
+    let estimated_tokens = estimated_tokens(&agent.name, None, space);
     Some(TaskState {
         id: TaskId::parse("task_1").ok()?,
         agent: agent.name.clone(),
         description,
         depends_on: Vec::new(),
-        estimated_tokens: estimate.tokens,
-        estimated_cost_usd: estimate.usd,
+        estimated_tokens,
+        estimated_cost_usd: space.price_usd(&agent.name, estimated_tokens),
         state: TaskProgress::Pending,
         usage: None,
     })

@@ -3,8 +3,9 @@
 use codelab_protocol::{ErrorCode, Plan, PlanStatus, Task, TaskStatus};
 
 use super::{TaskProgress, TaskState, Workflow, WorkflowPhase};
+use crate::prompt::without_middle;
 use crate::session::Step;
-use crate::turn::{Turn, Work, cut};
+use crate::turn::{Turn, Work};
 use crate::world::MAX_REQUEST_BYTES;
 use crate::{Answer, Kind, Refusal, Span};
 
@@ -41,7 +42,7 @@ impl Step<'_, '_> {
         };
         let message_id = self.world.ids.message_id();
         let work = Work::Workflow(Box::new(workflow));
-        let request = cut(request, MAX_REQUEST_BYTES).to_owned();
+        let request = without_middle(request, MAX_REQUEST_BYTES);
         self.session.turn = Some(Turn { id: span.turn, message_id, request, work });
         // What had failed is open again, for everybody who looks.
         self.show_plan();

@@ -3,7 +3,7 @@
 /// The estimate that all bounds of prompts go by.
 const CHARS_PER_TOKEN: usize = 4;
 /// Room for the mark that says how many bytes were left out.
-const CUT_MARK_BYTES: usize = 64;
+pub(crate) const CUT_MARK_BYTES: usize = 64;
 /// A cut moves this far at most to stand between two words.
 const WORD_BYTES: usize = 24;
 
@@ -37,9 +37,9 @@ pub(super) fn shorten(text: &str, max_chars: usize) -> String {
     format!("{head}{}{tail}", mark(total - chars(head) - chars(tail)))
 }
 
-/// Keeps head and tail of a long result and marks the cut.
-pub(super) fn cut(content: &str, max_bytes: usize) -> String {
-    // A result that was cut once, mark included, is left as it is.
+/// Keeps head and tail of a long text, so many bytes and a mark between them.
+pub(crate) fn without_middle(content: &str, max_bytes: usize) -> String {
+    // A text that was cut once, mark included, is left as it is.
     if content.len() <= max_bytes + CUT_MARK_BYTES {
         return content.to_owned();
     }

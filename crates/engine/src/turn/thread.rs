@@ -409,7 +409,7 @@ pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
 }
 
 fn unavailable(closed: Closed) -> ErrorData {
-    let mut error = error_data(ErrorCode::AgentUnavailable, &closed.why);
+    let mut error = error_data(closed.code, &closed.why);
     error.details.insert("retry_after_seconds".to_owned(), closed.retry_after_seconds.into());
     error
 }

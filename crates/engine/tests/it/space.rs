@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codelab_engine::{Budget, BudgetReached, Closed, Ended, Estimate, Lane, Place, Space, Spending};
-use codelab_protocol::{AgentName, AgentStatus};
+use codelab_engine::{Budget, BudgetReached, Closed, Ended, Lane, Place, Space, Spending};
+use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
 #[derive(Debug, Clone, Default)]
 pub struct TestSpace {
@@ -20,6 +20,8 @@ pub struct TestSpace {
     pub call: Spending,
     /// Of a thousand tokens; absent when the price is not known.
     pub price_usd: Option<f64>,
+    /// What a task of any agent needed of late.
+    pub usual_tokens: Option<u64>,
     pub client_attached: bool,
 }
 
@@ -116,7 +118,11 @@ impl TestSpace {
 impl Space for TestSpace {
     fn check(&self, agent: &AgentName) -> Result<(), Closed> {
         match self.agents.get(agent).is_some_and(|places| places.closed) {
-            true => Err(Closed { why: format!("{agent} failed several times in a row"), retry_after_seconds: 30 }),
+            true => Err(Closed {
+                code: ErrorCode::AgentUnavailable,
+                why: format!("{agent} failed several times in a row"),
+                retry_after_seconds: 30,
+            }),
             false => Ok(()),
         }
     }
@@ -170,8 +176,12 @@ impl Space for TestSpace {
         self.budget = budget;
     }
 
-    fn estimate_task(&self, _: &AgentName, planned_tokens: u64) -> Estimate {
-        Estimate { tokens: planned_tokens, usd: self.price_usd.map(|price| price * planned_tokens as f64 / 1000.0) }
+    fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
+        self.usual_tokens
+    }
+
+    fn price_usd(&self, _: &AgentName, tokens: u64) -> Option<f64> {
+        self.price_usd.map(|price| price * tokens as f64 / 1000.0)
     }
 
     fn estimate_call(&self, _: &AgentName) -> Spending {

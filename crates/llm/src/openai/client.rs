@@ -256,6 +256,10 @@ impl Model for OpenAiModel {
         self.answer(request, on_text).boxed()
     }
 
+    fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64> {
+        self.config.prices.estimate(self.config.wire_model(asked), tokens)
+    }
+
     fn describe(&self) -> ModelDescription {
         let named = self.config.model_override.as_ref().or(self.config.fallback_model.as_ref());
         let label = named.map_or_else(|| "as each agent says".to_owned(), String::clone);

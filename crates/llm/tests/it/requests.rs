@@ -76,13 +76,19 @@ async fn the_key_goes_where_the_server_looks_for_it() {
 
 #[tokio::test]
 async fn names_are_rewritten_on_the_wire() {
-    let map = || [("gpt-4".to_owned(), "llama3".to_owned())].into();
-    for (model_map, model_override, wanted) in
-        [(map(), None, "llama3"), (map(), Some("qwen"), "qwen"), (Default::default(), None, "gpt-4")]
-    {
+    let map = |to: &str| [("gpt-4".to_owned(), to.to_owned())].into();
+    for (model_map, model_override, wanted, is_priced) in [
+        (map("llama3"), None, "llama3", false),
+        (map("gpt-4o"), None, "gpt-4o", true),
+        (map("gpt-4o"), Some("qwen"), "qwen", false),
+        (Default::default(), None, "gpt-4", true),
+    ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
         let config = OpenAiConfig { model_map, model_override: model_override.map(str::to_owned), ..config(&server) };
+        let expected = OpenAiConfig::new(server.url()).prices.estimate(wanted, 1_000);
+        assert_eq!(expected.is_some(), is_priced);
+        assert_eq!(OpenAiModel::new(config.clone()).unwrap().price_usd("gpt-4", 1_000), expected);
         let output = call(config, &request()).await.result.unwrap();
         assert_eq!(server.requests()[0].body["model"], wanted);
         assert!(output.warnings.is_empty(), "a rewritten name is what the person asked for");

@@ -97,30 +97,15 @@ impl Agent {
         self.state().presence == Presence::Registered
     }
 
-    /// Whether a task would be taken now.
+    /// Whether a new task may be accepted now.
     pub(super) fn check(&self) -> Result<(), Unavailable> {
-        self.gate(&self.state()).map(drop)
+        gate(&self.state(), self.limits.queue_length).map(drop)
     }
 
-    fn gate(&self, state: &State) -> Result<Gate, Unavailable> {
-        match state.presence {
-            Presence::Registered => {}
-            Presence::Deregistered => return Err(Unavailable::by_hand(Reason::Deregistered)),
-            Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
-        }
-        let gate = state.breaker.gate(Instant::now());
-        if let Gate::Shut { retry_after } = gate {
-            return Err(Unavailable { reason: Reason::Broken, retry_after });
-        }
-        if !state.has_slot() && state.waiting.len() >= self.limits.queue_length {
-            return Err(Unavailable::queue_full());
-        }
-        Ok(gate)
-    }
-
+    /// Takes work that was accepted.
     pub(super) fn enter(&self) -> Result<Admission, Unavailable> {
         let mut state = self.state();
-        let gate = self.gate(&state)?;
+        let gate = gate(&state, self.limits.accepted_queue_length)?;
         let has_slot = state.has_slot();
         let ticket = state.new_ticket();
         if gate == Gate::TrialOnly {
@@ -270,4 +255,20 @@ impl State {
 /// An agent without a slot would keep its tasks for ever.
 fn slots(concurrency_limit: u32) -> usize {
     usize::try_from(concurrency_limit.max(1)).unwrap_or(usize::MAX)
+}
+
+fn gate(state: &State, queue_length: usize) -> Result<Gate, Unavailable> {
+    match state.presence {
+        Presence::Registered => {}
+        Presence::Deregistered => return Err(Unavailable::by_hand(Reason::Deregistered)),
+        Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
+    }
+    let gate = state.breaker.gate(Instant::now());
+    if let Gate::Shut { retry_after } = gate {
+        return Err(Unavailable { reason: Reason::Broken, retry_after });
+    }
+    if !state.has_slot() && state.waiting.len() >= queue_length {
+        return Err(Unavailable::queue_full());
+    }
+    Ok(gate)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codelab_protocol::GlobalMessage;
 
 use super::{GlobalChat, page};
-use crate::metrics::OpenStream;
+use crate::metrics::Open;
 
 /// What is handed over at once.
 const PAGE_MESSAGES: usize = 64;
@@ -15,11 +15,11 @@ const PAGE_BYTES: usize = 64 * 1024;
 pub struct ChatReader {
     chat: Arc<GlobalChat>,
     after: i64,
-    _open: OpenStream,
+    _open: Open,
 }
 
 impl ChatReader {
-    pub(super) fn new(chat: Arc<GlobalChat>, after: i64, open: OpenStream) -> Self {
+    pub(super) fn new(chat: Arc<GlobalChat>, after: i64, open: Open) -> Self {
         Self { chat, after, _open: open }
     }
 

@@ -4,6 +4,7 @@ use codelab_memory::Memory;
 use codelab_store::{AgentPlace, Store, StoreError};
 
 use super::{Memories, RebuildError};
+use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
 /// Agents read at once.
@@ -16,7 +17,7 @@ pub async fn rebuild_memories(
     memory: Memory,
     mut each: impl FnMut(&AgentPlace, Result<u64, RebuildError>),
 ) -> Result<(), StoreError> {
-    let memories = Memories::new(memory, store.clone());
+    let memories = Memories::new(memory, store.clone(), Metrics::new());
     let mut after = 0;
     loop {
         let agents = store.agents_of_all(after, PAGE).await?;

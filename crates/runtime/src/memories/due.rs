@@ -71,6 +71,10 @@ impl Due {
         self.needs.iter().map(|(place, noted)| (place.clone(), noted.need, Number(Some(noted.number)))).collect()
     }
 
+    pub fn count(&self) -> usize {
+        self.needs.len()
+    }
+
     /// The places of those that failed.
     pub fn late(&self) -> impl Iterator<Item = &Place> {
         self.needs.iter().filter(|(_, noted)| noted.is_late).map(|(place, _)| place)

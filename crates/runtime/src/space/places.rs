@@ -7,9 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    Budget, BudgetReached, Closed, Ended, Estimate, Input, Lane, Place, Space as EngineSpace, Spending, WorkOutcome,
+    Budget, BudgetReached, Closed, Ended, Input, Lane, Place, Space as EngineSpace, Spending, WorkOutcome,
 };
-use codelab_protocol::{AgentName, AgentStatus, SessionId};
+use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
 use super::ledger::Undo;
 use super::{Crew, Space};
@@ -170,15 +170,19 @@ impl EngineSpace for StepSpace<'_> {
         self.changes.ledger.push(self.space.set_budget(budget));
     }
 
-    fn estimate_task(&self, agent: &AgentName, planned_tokens: u64) -> Estimate {
-        let tokens = self.space.average_tokens(agent).unwrap_or(planned_tokens);
-        Estimate { tokens, usd: self.usd(agent, tokens) }
+    fn usual_tokens(&self, agent: &AgentName) -> Option<u64> {
+        self.space.average_tokens(agent)
+    }
+
+    fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
+        let model = self.crew.team.get(agent)?.model.as_deref()?;
+        self.space.model.price_usd(model, tokens)
     }
 
     fn estimate_call(&self, agent: &AgentName) -> Spending {
         let limit = self.crew.team.get(agent).and_then(|agent| agent.max_tokens).map(u64::from);
         let tokens = self.space.average_tokens(agent).or(limit).unwrap_or(DEFAULT_CALL_TOKENS);
-        Spending { tokens, usd: self.usd(agent, tokens).unwrap_or_default() }
+        Spending { tokens, usd: self.price_usd(agent, tokens).unwrap_or_default() }
     }
 
     fn client_attached(&self) -> bool {
@@ -200,11 +204,6 @@ impl StepSpace<'_> {
     fn given_back(&self, agent: &AgentName) -> u64 {
         let left = self.earlier.iter().chain([&self.changes]).flat_map(|changes| &changes.left);
         left.filter(|(_, held, _)| held.agent() == Some(agent)).count() as u64
-    }
-
-    fn usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
-        let model = self.crew.team.get(agent)?.model.as_deref()?;
-        self.space.prices.estimate(model, tokens)
     }
 }
 
@@ -230,5 +229,9 @@ impl Space {
 
 fn closed(unavailable: &Unavailable) -> Closed {
     let seconds = unavailable.retry_after.as_secs() + u64::from(unavailable.retry_after.subsec_nanos() > 0);
-    Closed { why: unavailable.to_string(), retry_after_seconds: seconds.max(1) }
+    let code = match unavailable.reason {
+        Reason::QueueFull => ErrorCode::QueueFull,
+        Reason::NotRegistered | Reason::Deregistered | Reason::Broken => ErrorCode::AgentUnavailable,
+    };
+    Closed { code, why: unavailable.to_string(), retry_after_seconds: seconds.max(1) }
 }

@@ -5,7 +5,7 @@ mod stream;
 
 use std::ops::Deref;
 
-use codelab_testkit::{Reply, TestServer};
+use codelab_testkit::{Method, Reply, TestServer};
 use serde_json::{Value, json};
 
 pub use self::model::{is_joining, is_planning, says, task, tasks};
@@ -220,4 +220,12 @@ impl Chat {
     pub async fn cancel(&self) -> Answer {
         self.ask("POST", &self.path("cancel/"), None).await
     }
+}
+
+/// A number of `/metrics`; what has none yet counts as 0.
+pub async fn metric(server: &TestServer, name: &str) -> f64 {
+    let answer = server.client.raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use codelab_testkit::{Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, server, server_with, tasks};
+use crate::kit::{Chat, Person, is_planning, metric, server, server_with, tasks};
 
 /// How long a caller is awaited beside a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -92,6 +92,9 @@ async fn rag_context_of_an_agent() {
     let answer = call(&there, "Which vault holds the key for deployment?").await;
     assert_eq!(answer["context"], json!([]));
     assert!(!asked(&server).contains("vault-seven"), "another project was told");
+    let recalls =
+        async |outcome| metric(&server, &format!("codelab_memory_recalls_total{{outcome=\"{outcome}\"}}")).await;
+    assert_eq!((recalls("found").await, recalls("nothing").await), (1.0, 3.0));
 }
 
 /// One request of a task carries what was said in the session, what its agent remembers, and the task itself.

@@ -1,16 +1,9 @@
 //! Which mode a message has, what is counted of it, and what the log says.
 
-use codelab_testkit::{Method, Reply, TestServer};
+use codelab_testkit::Reply;
 use serde_json::json;
 
-use crate::kit::{Person, is_planning, server, task, tasks};
-
-async fn metric(server: &TestServer, name: &str) -> f64 {
-    let answer = server.client.raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
-    let text = String::from_utf8(answer.body.to_vec()).unwrap();
-    let line = text.lines().find(|line| line.split(' ').next() == Some(name));
-    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
-}
+use crate::kit::{Person, is_planning, metric, server, task, tasks};
 
 #[tokio::test]
 async fn detecting_direct_mode() {

@@ -70,6 +70,19 @@ async fn planning_the_task_graph() {
 }
 
 #[tokio::test]
+async fn the_planner_reads_a_long_request_to_its_end() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let long = format!("{}What is wrong here?", "fn f() {}\n".repeat(3_000));
+    server.model.on(is_planning, Reply::text("no plan"));
+    let seen = chat.stream_plan(&long).await.all().await;
+    let asked = server.model.requests().into_iter().find(|request| is_planning(&request.body)).unwrap();
+    assert_eq!(asked.message(-1), &json!(long));
+    let task = seen.one("task_plan_created")["tasks"][0]["description"].as_str().unwrap().to_owned();
+    assert!(task.len() <= 16 * 1024 && task.ends_with("What is wrong here?"), "{} bytes", task.len());
+}
+
+#[tokio::test]
 async fn approval_for_complex_plans() {
     let three = [task("a", "coder", &[]), task("b", "coder", &[]), task("c", "coder", &[])];
     let mut dear = task("a", "coder", &[]);

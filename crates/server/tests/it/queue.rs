@@ -89,6 +89,23 @@ async fn an_agent_named_with_a_waiting_message_is_pinned_when_its_turn_comes() {
 }
 
 #[tokio::test]
+async fn what_waits_is_bounded_in_bytes() {
+    let server = TestServer::start().await;
+    let gate = Gate::new();
+    let first = busy(&server, "long", &gate).await;
+    server.model.default_reply(Reply::text("Next answer."));
+    let long = "x".repeat(800_000);
+    let second = server.open(&message("long", &long)).await;
+    let error = server.client.send(&message("long", &long)).await.unwrap_err();
+    assert_eq!(error.error_code().map(|code| code.as_str()), Some("QUEUE_FULL"));
+    let third = server.open(&message("long", "a short one")).await;
+    gate.open();
+    for stream in [first, second, third] {
+        assert_eq!(Seen::all(stream).await.status(), TurnStatus::Completed);
+    }
+}
+
+#[tokio::test]
 async fn ten_messages_wait_and_the_next_is_refused_until_there_is_room() {
     let server = TestServer::start().await;
     let gate = Gate::new();

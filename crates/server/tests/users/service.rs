@@ -252,7 +252,7 @@ async fn a_full_queue_refuses_and_is_told_of() {
     }
     let full = json!({ "active": 1, "queue_length": QUEUE });
     until("the queue is full", full, async || me.about(project, "agent_coder", "metrics").await).await;
-    me.say(&me.chat(project).await, "coder", "one more").await.refused(503, "AGENT_UNAVAILABLE");
+    me.say(&me.chat(project).await, "coder", "one more").await.refused(429, "QUEUE_FULL");
     assert_eq!(metric(&server, "codelab_bus_tasks_total{outcome=\"refused\"}").await, 1.0);
     until("the alert", json!({ "alerts": 1.0 }), async || alerts(&server, "queues").await).await;
     let health = me.get(&format!("/my/projects/{project}/worker-space/health/")).await.expect(200);

@@ -1,7 +1,7 @@
 //! The lines of a script that only a project's session has.
 
 use codelab_engine::{Budget, Closed, Input, Team};
-use codelab_protocol::{AgentName, ClientId, ModelOutput, Usage};
+use codelab_protocol::{AgentName, ClientId, ErrorCode, ModelOutput, Usage};
 use serde_json::{Value, json};
 
 use super::{Play, json_or_text};
@@ -32,13 +32,18 @@ impl Play {
             "close" => {
                 self.stage.space.close(&name(rest));
                 while let Some(lane) = self.stage.space.losses.pop_front() {
-                    let closed = Closed { why: format!("{rest} was taken out"), retry_after_seconds: 30 };
+                    let closed = Closed {
+                        code: ErrorCode::AgentUnavailable,
+                        why: format!("{rest} was taken out"),
+                        retry_after_seconds: 30,
+                    };
                     self.apply(Input::PlaceLost { lane, closed });
                 }
             }
             "no agents" => self.stage.team = Team::of_project(Vec::new()),
             "nobody attached" => self.stage.space.client_attached = false,
             "price" => self.stage.space.price_usd = rest.parse().ok(),
+            "usual" => self.stage.space.usual_tokens = rest.parse().ok(),
             "project budget" => self.stage.space.budget = budget(rest),
             "call" => self.stage.space.call.tokens = budget(rest).tokens.unwrap(),
             _ => return false,

@@ -7,7 +7,7 @@ mod record;
 mod workflows;
 
 use codelab_engine::{Budget, Closed, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session, Thread};
-use codelab_protocol::AgentName;
+use codelab_protocol::{AgentName, ErrorCode};
 
 use self::record::Record;
 use super::rng::Rng;
@@ -231,9 +231,14 @@ impl Life {
             return Input::PlaceGranted { lane, status: space.status(&agent) };
         }
         match space.losses.pop_front() {
-            Some(lane) => {
-                Input::PlaceLost { lane, closed: Closed { why: "taken out".to_owned(), retry_after_seconds: 1 } }
-            }
+            Some(lane) => Input::PlaceLost {
+                lane,
+                closed: Closed {
+                    code: ErrorCode::AgentUnavailable,
+                    why: "taken out".to_owned(),
+                    retry_after_seconds: 1,
+                },
+            },
             None => Input::Tick,
         }
     }

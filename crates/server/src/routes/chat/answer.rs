@@ -257,6 +257,7 @@ fn failure(code: ErrorCode) -> (StatusCode, &'static str) {
     match code {
         ErrorCode::TaskTimeout | ErrorCode::LlmTimeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
         ErrorCode::AgentUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        ErrorCode::QueueFull => (StatusCode::TOO_MANY_REQUESTS, "unavailable"),
         ErrorCode::Cancelled => (StatusCode::CONFLICT, "cancelled"),
         _ => (StatusCode::BAD_GATEWAY, "execution"),
     }
