@@ -10,18 +10,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use codelab_protocol::{ClientMessageId, CreateChat, SendMessage, SessionId};
 use codelab_terminal::{Hands, Serves};
 
 use self::approve::Approver;
 use self::patience::Patience;
-use self::run::{CANCELLED, Run};
+use self::run::{CANCELLED, Run, WRONG_USAGE};
 use self::show::Show;
 use super::connection::{Connection, Target, WhenMissing};
 use super::hands::HandsFlags;
-use super::random_name;
+use super::{note, random_name};
 use crate::logs;
 
 /// A task given on standard input.
@@ -70,8 +70,13 @@ impl Exec {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         logs::start_quiet();
         // Before anything listens for signals: nobody can take a waiting read back.
+        let task = self.task()?;
+        if task.trim().is_empty() {
+            note("the task is empty");
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
         let message = SendMessage {
-            content: Some(self.task()?),
+            content: Some(task),
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
         };
@@ -118,9 +123,6 @@ impl Exec {
         if text == "-" {
             text.clear();
             std::io::stdin().take(MAX_TASK_BYTES).read_to_string(&mut text).context("standard input")?;
-        }
-        if text.trim().is_empty() {
-            bail!("the task is empty");
         }
         Ok(text)
     }

@@ -93,7 +93,13 @@ async fn failures_partial_results_and_wrong_usage_have_their_codes() {
     assert_eq!(partial.status.code(), Some(4), "{partial:?}");
     assert!(String::from_utf8_lossy(&partial.stdout).contains("Good is done."), "{partial:?}");
 
-    for wrong in [&["exec"][..], &["exec", "x", "--approve", "maybe"], &["exec", "x", "--url", "http://h"]] {
+    for wrong in [
+        &["exec"][..],
+        &["exec", " "],
+        &["exec", "-"],
+        &["exec", "x", "--approve", "maybe"],
+        &["exec", "x", "--url", "http://h"],
+    ] {
         assert_eq!(lab.run(wrong).await.status.code(), Some(2), "{wrong:?}");
     }
     let unknown = lab.run(&["exec", "x", "--agent", "nobody"]).await;

@@ -11,6 +11,7 @@ use codelab_fakemodel::{Gate, Reply};
 use serde_json::json;
 
 use lab::{GREET, Lab};
+use terminal::Terminal;
 
 const BY_NAME: &str = "def greet(name):\n    return f\"Hello, {name}!\"\n";
 
@@ -207,4 +208,18 @@ async fn without_a_terminal_there_are_plain_lines() {
     }
     assert!(!output.contains('\u{1b}'), "{output:?}");
     assert_eq!(lab.file("plain.txt").unwrap(), "plain\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exec_says_by_its_code_that_nobody_approved_in_time() {
+    let lab = Lab::new().await;
+    lab.call("write_file", json!({ "path": "late.txt", "content": "late\n" }));
+    lab.model.reply(Reply::text("Then not."));
+    let mut settings = lab.settings();
+    settings.push(("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1"));
+    let arguments = ["exec", "Write it", "--agent", "coder", "--approve", "ask"];
+    let terminal = Terminal::start(&arguments, &settings, &lab.work());
+    terminal.wait_for("Then not.");
+    assert_eq!(terminal.ended(), 3);
+    assert_eq!(lab.file("late.txt"), None);
 }

@@ -21,6 +21,7 @@ use super::show::Show;
 const FAILED: u8 = 1;
 const NOT_APPROVED: u8 = 3;
 const PARTIAL: u8 = 4;
+pub(super) const WRONG_USAGE: u8 = 2;
 pub(super) const CANCELLED: u8 = 130;
 /// How often the message is sent while the connection breaks; the server takes it once.
 const SEND_ATTEMPTS: u32 = 5;
@@ -39,6 +40,8 @@ pub(super) struct Run {
     /// Decisions on their way, and the person's wish to cancel.
     decisions: JoinSet<Result<(), ClientError>>,
     is_cancelled: bool,
+    /// Somebody said no, or nobody said anything in time.
+    is_refused: bool,
     workflow: Option<WorkflowStatus>,
     response: Option<String>,
     error: Option<String>,
@@ -62,6 +65,7 @@ impl Run {
             decided: HashSet::new(),
             decisions: JoinSet::new(),
             is_cancelled: false,
+            is_refused: false,
             workflow: None,
             response: None,
             error: None,
@@ -80,11 +84,12 @@ impl Run {
                 Ok(TurnStatus::Cancelled)
             }
         };
-        let Self { session, hands, approver, show, workflow, response, error, mut decisions, is_cancelled, .. } = self;
+        let has_refused = self.is_refused || self.approver.has_refused();
+        let Self { session, hands, show, workflow, response, error, mut decisions, is_cancelled, .. } = self;
         decisions.abort_all();
         patience.wait_for(hands.stop()).await;
         let ending = Ending { status: status?, response, error };
-        let code = exit_code(ending.status, workflow, approver.has_refused(), is_cancelled);
+        let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
@@ -155,6 +160,8 @@ impl Run {
         match event.body {
             ChatEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
             ChatEventBody::PlanRequest(asked) => self.decide(asked.approval),
+            ChatEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
+            ChatEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
             ChatEventBody::Question(question) => self.answer(question),
             ChatEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => self.response = Some(done.response),
             ChatEventBody::WorkflowCompleted(done) => {
@@ -165,6 +172,10 @@ impl Run {
             _ => {}
         }
         None
+    }
+
+    fn resolved(&mut self, decision: &str) {
+        self.is_refused |= matches!(decision, "reject" | "expired");
     }
 
     fn answer(&mut self, question: ChatQuestion) {
