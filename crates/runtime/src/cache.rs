@@ -87,6 +87,8 @@ pub struct CacheCounts {
     pub redis_hits: u64,
     pub misses: u64,
     pub redis_failures: u64,
+    /// Values that were still good and left for want of room.
+    pub pushed_out: u64,
 }
 
 /// The owner and project that a value belongs to: `user{user_id}:project{project_id}`.
@@ -232,6 +234,7 @@ impl AgentCache {
             redis_hits: self.shared.redis_hits.load(Relaxed),
             misses: self.shared.misses.load(Relaxed),
             redis_failures: self.shared.redis_failures.load(Relaxed),
+            pushed_out: self.shared.memory.pushed_out(),
         }
     }
 

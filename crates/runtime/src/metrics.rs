@@ -57,6 +57,7 @@ pub struct Metrics {
     pub bus_tasks: Family<Outcome, Counter>,
     pub cache_lookups: Family<Outcome, Counter>,
     pub cache_redis_failures: Counter<u64, AtomicU64>,
+    pub cache_pushed_out: Counter<u64, AtomicU64>,
     pub memory_recalls: Family<Outcome, Counter>,
     pub memory_due: Gauge,
     pub live_sessions: Gauge,
@@ -108,6 +109,11 @@ impl Metrics {
             bus_tasks: add(r, "bus_tasks", "Tasks that agents finished or had no room for"),
             cache_lookups: add(r, "agent_cache_lookups", "Look-ups in the agent cache"),
             cache_redis_failures: add(r, "agent_cache_redis_failures", "Requests to Redis that failed"),
+            cache_pushed_out: add(
+                r,
+                "agent_cache_pushed_out",
+                "Good values that left the agent cache for want of room",
+            ),
             memory_recalls: add(r, "memory_recalls", "What agents were reminded of before they worked"),
             memory_due: add(r, "memory_collections_due", "Agents' memories that wait to be made or mended"),
             live_sessions: add(r, "live_sessions", "Sessions held in memory"),
@@ -171,6 +177,7 @@ impl Runtime {
             counter.inner().store(count, Ordering::Relaxed);
         }
         metrics.cache_redis_failures.inner().store(counts.redis_failures, Ordering::Relaxed);
+        metrics.cache_pushed_out.inner().store(counts.pushed_out, Ordering::Relaxed);
         gauge(&metrics.memory_due, inner.memories.due_count());
         let stored = inner.store.stats();
         metrics.store_commits.inner().store(stored.commits, Ordering::Relaxed);

@@ -133,6 +133,7 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
     let idle = Duration::from_secs(runtime.space_idle_seconds);
     let stuck_after = Duration::from_secs(2 * runtime.limits.task_timeout_seconds);
     let mut told: HashSet<(SpaceKey, String)> = HashSet::new();
+    let (mut pushed_out, mut is_overfull) = (0, false);
     while pause(&runtime, WATCH_EVERY).await {
         let mut wrong = HashSet::new();
         for space in runtime.spaces.all() {
@@ -155,6 +156,12 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
             }
         }
         told = wrong;
+        let pushed_out_before = std::mem::replace(&mut pushed_out, runtime.cache.counts().pushed_out);
+        let was_overfull = std::mem::replace(&mut is_overfull, pushed_out > pushed_out_before);
+        if is_overfull && !was_overfull {
+            tracing::warn!(pushed_out, "alert: the agent cache is too small for all agents in use");
+            runtime.metrics.alerts.get_or_create(&Alert { kind: "cache".to_owned() }).inc();
+        }
         runtime.spaces.clean_up_idle(idle).await;
     }
 }

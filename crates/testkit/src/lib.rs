@@ -5,6 +5,7 @@
 
 mod asked;
 mod database;
+mod process;
 mod seen;
 mod server;
 mod waiting;
@@ -15,6 +16,7 @@ pub use codelab_client::{
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use database::OwnDatabase;
+pub use process::announced_url;
 pub use seen::Seen;
 pub use server::{INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result};
 pub use waiting::eventually;

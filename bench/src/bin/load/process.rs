@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
+use codelab_testkit::announced_url;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -39,8 +40,9 @@ impl Served {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().with_context(|| format!("{name} does not start"))?;
         let mut stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
-        let address = tokio::time::timeout(START_LIMIT, address(&mut stdout)).await;
-        let addr = address.with_context(|| format!("{name} does not start"))?.with_context(|| name.to_owned())?;
+        let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
+        let url = url.ok().flatten().with_context(|| format!("{name} does not start"))?;
+        let addr = url.trim_start_matches("http://").to_owned();
         Ok(Self { addr, child, _stdout: stdout })
     }
 
@@ -140,15 +142,6 @@ async fn healthy(target: &Target) -> anyhow::Result<()> {
         }
     };
     tokio::time::timeout(START_LIMIT, waiting).await.context("the server does not become healthy")?
-}
-
-async fn address(stdout: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<String> {
-    while let Some(line) = stdout.next_line().await? {
-        if let Some((_, url)) = line.split_once(" is at http://") {
-            return Ok(url.trim().to_owned());
-        }
-    }
-    bail!("ended before it listened")
 }
 
 /// The load generator at one order.

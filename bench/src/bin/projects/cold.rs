@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use codelab_client::{Access, Client, Method};
+use codelab_testkit::announced_url;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
@@ -31,8 +32,8 @@ impl Cold {
         serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child = serve.spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("the server has no output")?).lines();
-        let url =
-            tokio::time::timeout(START_LIMIT, address(&mut stdout)).await.context("the server does not start")??;
+        let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
+        let url = url.ok().flatten().context("the server does not start")?;
         // Signed by the program itself, from the folder's secret: the server is not asked.
         let mut token = Command::new(program);
         token.env_clear().args(["token", "--user", "1", "--data-dir"]).arg(folder.path());
@@ -77,13 +78,4 @@ impl Cold {
     pub async fn stop(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
-}
-
-async fn address(stdout: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<String> {
-    while let Some(line) = stdout.next_line().await? {
-        if let Some((_, url)) = line.split_once(" is at ") {
-            return Ok(url.to_owned());
-        }
-    }
-    bail!("the server ended before it listened")
 }

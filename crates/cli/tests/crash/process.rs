@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use codelab_client::{Access, Client, ClientLimits};
+use codelab_testkit::announced_url;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
@@ -82,7 +83,7 @@ impl ServerProcess {
         let mut child = command.spawn().map_err(|error| format!("the server cannot be started: {error}"))?;
         let stdout = child.stdout.take().ok_or("the server has no output")?;
         let mut lines = BufReader::new(stdout).lines();
-        let address = tokio::time::timeout(START_TIMEOUT, announced_address(&mut lines)).await;
+        let address = tokio::time::timeout(START_TIMEOUT, announced_url(&mut lines)).await;
         let Ok(address) = address else {
             return Err(format!("the server was not ready after {START_TIMEOUT:?}: {}", read(&log)));
         };
@@ -106,15 +107,6 @@ impl ServerProcess {
         let status = ended.map_err(|_| "the server did not die")?.map_err(|error| error.to_string())?;
         judge(status, self.is_armed, &self.log)
     }
-}
-
-async fn announced_address(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
-    while let Ok(Some(line)) = lines.next_line().await {
-        if let Some((_, address)) = line.split_once(" is at ") {
-            return Some(address.trim().to_owned());
-        }
-    }
-    None
 }
 
 /// Any other end than ours is a fault, and so is whatever the server logged as an error before it.

@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use codelab_client::{Access, Client, ClientLimits};
+use codelab_testkit::announced_url;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
@@ -34,15 +35,8 @@ impl Process {
         let mut child = command.spawn().unwrap();
         let pid = child.id().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = async {
-            while let Some(line) = stdout.next_line().await.unwrap() {
-                if let Some((_, url)) = line.split_once(" is at ") {
-                    return Some(url.to_owned());
-                }
-            }
-            None
-        };
-        let url = tokio::time::timeout(PATIENCE, said).await.expect("the server says where it is");
+        let url = tokio::time::timeout(PATIENCE, announced_url(&mut stdout)).await;
+        let url = url.expect("the server says where it is");
         let url = url.unwrap_or_else(|| panic!("no server: {}", std::fs::read_to_string(log).unwrap_or_default()));
         let limits = ClientLimits { idle_timeout_ms: PATIENCE.as_millis() as u64, ..ClientLimits::default() };
         let client = Client::with_limits(&url, Access::InternalKey(INTERNAL_KEY.to_owned()), limits).unwrap();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use codelab_fakemodel::{FakeModel, Reply};
+use codelab_testkit::announced_url;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -76,14 +77,12 @@ impl Lab {
         let log = fs::File::options().create(true).append(true).open(self.home.path().join("server.log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains(" is at ") {
-                // Kept open: the server may write to it.
-                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return child;
-            }
+        if announced_url(&mut lines).await.is_none() {
+            panic!("no server: {}", fs::read_to_string(self.home.path().join("server.log")).unwrap());
         }
-        panic!("no server: {}", fs::read_to_string(self.home.path().join("server.log")).unwrap());
+        // Kept open: the server may write to it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        child
     }
 
     /// Plans are made of one task for this agent, which is how a request is routed.

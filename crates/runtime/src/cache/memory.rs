@@ -27,6 +27,8 @@ struct State {
     by_use: BTreeMap<u64, Arc<str>>,
     uses: u64,
     bytes: usize,
+    /// Values that were still good and left for want of room.
+    pushed_out: u64,
     /// Counts what concerned all keys at once.
     epoch: u64,
     forgotten: Vec<u64>,
@@ -54,6 +56,7 @@ impl Memory {
             by_use: BTreeMap::new(),
             uses: 0,
             bytes: 0,
+            pushed_out: 0,
             epoch: 0,
             forgotten: vec![0; COUNTERS],
         };
@@ -128,6 +131,11 @@ impl Memory {
         self.state().keys(start).filter(|(_, entry)| entry.expires > now).count()
     }
 
+    /// How many values were still good and left for want of room.
+    pub(super) fn pushed_out(&self) -> u64 {
+        self.state().pushed_out
+    }
+
     fn counter(&self, key: &str) -> usize {
         usize::try_from(self.hasher.hash_one(key) % COUNTERS as u64).unwrap_or(0)
     }
@@ -167,9 +175,9 @@ impl State {
     }
 
     fn remove_least_recently_used(&mut self) {
-        if let Some((_, key)) = self.by_use.first_key_value() {
-            let key = key.clone();
-            self.remove(&key);
-        }
+        let Some(key) = self.by_use.first_key_value().map(|(_, key)| key.clone()) else { return };
+        let is_good = self.entries.get(&key).is_some_and(|entry| entry.expires > Instant::now());
+        self.pushed_out += u64::from(is_good);
+        self.remove(&key);
     }
 }

@@ -24,7 +24,7 @@ async fn a_value_lives_for_its_ttl() {
     assert_eq!(cache.len(&project("1")), 0);
     assert_eq!(value(&cache, &key).await, None);
     assert_eq!(cache.health(), CacheHealth::Memory);
-    let counts = CacheCounts { memory_hits: 1, redis_hits: 0, misses: 2, redis_failures: 0 };
+    let counts = CacheCounts { memory_hits: 1, redis_hits: 0, misses: 2, redis_failures: 0, pushed_out: 0 };
     assert_eq!(cache.counts(), counts);
 }
 
@@ -40,6 +40,8 @@ async fn the_least_recently_used_leaves_first() {
     for id in ["a", "c", "d"] {
         assert_eq!(value(&cache, &agent("1", id)).await.as_deref(), Some(id));
     }
+
+    assert_eq!(cache.counts().pushed_out, 1);
 
     fill(&cache, &agent("1", "big"), &"x".repeat(970)).await;
     assert_eq!(cache.len(&project("1")), 1, "bytes are bounded too");
