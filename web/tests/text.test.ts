@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
 import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
-import { TEXTS, LOCALES, preferredLocale, translate } from "../src/i18n/text";
+import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
 
 const keys = Object.keys(en) as Key[];
@@ -43,12 +43,16 @@ describe("languages", () => {
     expect(translate("en", "agents.promptHint")).toContain("{{userId}}");
   });
   test.each([
-    [["uk-UA", "en"], "uk"],
-    [["de", "ru-RU"], "ru"],
-    [["fr"], "en"],
-    [[], "en"],
-  ] as const)("%s", (wanted, locale) => {
-    expect(preferredLocale(wanted)).toBe(locale);
+    [undefined, undefined, ["uk-UA", "en"], "uk"],
+    [undefined, undefined, ["de", "ru-RU"], "ru"],
+    [undefined, undefined, ["fr"], "en"],
+    [undefined, undefined, [], "en"],
+    [undefined, "uk", ["ru", "en"], "uk"],
+    [undefined, "en", ["ru"], "en"],
+    ["ru", "uk", ["en"], "ru"],
+    ["xx", "yy", ["uk"], "uk"],
+  ] as const)("chosen %s, set %s, wanted %s: %s", (chosen, configured, wanted, locale) => {
+    expect(startingLocale(chosen, configured, wanted)).toBe(locale);
   });
 });
 
