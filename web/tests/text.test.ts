@@ -42,6 +42,18 @@ describe("languages", () => {
     expect(translate("en", "chat.waiting", { author: "{n}" })).toBe("{n} waits for your answer");
     expect(translate("en", "agents.promptHint")).toContain("{{userId}}");
   });
+  test("every text is used", () => {
+    const sources = import.meta.glob<string>(["../src/**/*.{ts,tsx}", "!../src/i18n/*"], {
+      query: "?raw",
+      import: "default",
+      eager: true,
+    });
+    const source = Object.values(sources).join("\n");
+    const made = [...source.matchAll(/`([\w.]+\.)\$\{[^}]+\}`/g)].map((found) => found[1] ?? "");
+    const isMade = (key: string) =>
+      made.some((start) => key.startsWith(start) && !key.slice(start.length).includes("."));
+    expect(keys.filter((key) => !source.includes(`"${key}"`) && !isMade(key))).toEqual([]);
+  });
   test.each([
     [undefined, undefined, ["uk-UA", "en"], "uk"],
     [undefined, undefined, ["de", "ru-RU"], "ru"],
