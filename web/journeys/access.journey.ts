@@ -102,6 +102,23 @@ test("the page speaks three languages and remembers which", async () => {
   }
 });
 
+test("until a person chooses, the page speaks the server's language", async ({ skip }) => {
+  const set = await World.make({ isDemo: true, env: { CODELAB_LOCALE: "uk" } });
+  try {
+    // The page from dist/ comes past the server, which is what tells the language.
+    skip(set.url !== set.server.url);
+    const { page } = await set.open("#/approvals");
+    await page.locator("h1", { hasText: "Погодження" }).waitFor();
+    expect(await page.evaluate(() => document.documentElement.lang)).toBe("uk");
+    await page.locator(".settings select").nth(1).selectOption("en");
+    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+    await page.reload();
+    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+  } finally {
+    await set.close();
+  }
+});
+
 test("a server without a model says that a demonstration answers", async () => {
   const demo = await World.make({ isDemo: true });
   const { page } = await demo.open("#/chat");

@@ -1,5 +1,5 @@
-// Stands before the server with the page from dist/ and the server's own policy; everything else is passed on. So a change
-// of the page can be tried without building the server.
+// Stands before the server with the page from dist/ and the policy of the server's own page; everything else is passed on.
+// So a change of the page can be tried without building the server.
 import { createServer, request as passOn, type IncomingMessage, type ServerResponse } from "node:http";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
@@ -12,16 +12,17 @@ const TYPES: Record<string, string> = {
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
 };
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
-  "frame-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export class Front {
   private readonly server = createServer((request, response) => this.handle(request, response));
+  private policy = "";
 
   constructor(private readonly target: string) {}
 
   async start(): Promise<string> {
+    const policy = (await fetch(`${this.target}/`)).headers.get("content-security-policy");
+    if (policy === null) throw new Error("the server's page has no policy");
+    this.policy = policy;
     await new Promise<void>((resolve) => this.server.listen(0, "127.0.0.1", resolve));
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
@@ -33,7 +34,7 @@ export class Front {
 
   private handle(request: IncomingMessage, response: ServerResponse) {
     const path = (request.url ?? "/").split("?")[0] ?? "/";
-    if (path === "/" || path.startsWith("/assets/")) return file(path, response);
+    if (path === "/" || path.startsWith("/assets/")) return this.file(path, response);
     this.pass(request, response);
   }
 
@@ -49,20 +50,20 @@ export class Front {
     response.on("close", () => onward.destroy());
     request.pipe(onward);
   }
-}
 
-function file(path: string, response: ServerResponse) {
-  const name = path === "/" ? "index.html" : normalize(path);
-  try {
-    const content = readFileSync(join(DIST, name));
-    const type = TYPES[extname(name)] ?? "application/octet-stream";
-    response.writeHead(200, {
-      "content-type": type,
-      "content-security-policy": POLICY,
-      "x-content-type-options": "nosniff",
-    });
-    response.end(content);
-  } catch {
-    response.writeHead(404).end();
+  private file(path: string, response: ServerResponse) {
+    const name = path === "/" ? "index.html" : normalize(path);
+    try {
+      const content = readFileSync(join(DIST, name));
+      const type = TYPES[extname(name)] ?? "application/octet-stream";
+      response.writeHead(200, {
+        "content-type": type,
+        "content-security-policy": this.policy,
+        "x-content-type-options": "nosniff",
+      });
+      response.end(content);
+    } catch {
+      response.writeHead(404).end();
+    }
   }
 }

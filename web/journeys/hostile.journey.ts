@@ -50,7 +50,7 @@ beforeAll(async () => {
                 tasks: ["a", "b", "c"].map((id) => ({
                   id,
                   agent: "agent_coder",
-                  description: PAYLOAD,
+                  description: `Turn\u202earound and hide\u200bthis. ${PAYLOAD}`,
                   depends_on: [],
                   estimated_tokens: 9,
                 })),
@@ -143,9 +143,15 @@ test("hostile words in a session, its tools, its approvals and its plans", async
 
   const planned = await world.session();
   await world.send(planned, "plan something");
+  const shown = "Turn⟨U+202E⟩around and hide⟨U+200B⟩this.";
+  await page.locator(".approval .plan-summary li", { hasText: shown }).first().waitFor();
+  await expectHarmless(opened);
+
   await page.evaluate((to) => (location.hash = to), `#/sessions/${planned}`);
   await page.locator(".plan-entry a").first().click();
+  await page.locator(".node-text", { hasText: shown }).first().waitFor();
   await page.locator(".node").first().click();
   await page.locator(".task-panel", { hasText: "Plain words." }).waitFor();
+  await page.locator(".task-panel p", { hasText: shown }).waitFor();
   await expectHarmless(opened);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
 import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
-import { TEXTS, LOCALES, preferredLocale, translate } from "../src/i18n/text";
+import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
 
 const keys = Object.keys(en) as Key[];
@@ -42,13 +42,29 @@ describe("languages", () => {
     expect(translate("en", "chat.waiting", { author: "{n}" })).toBe("{n} waits for your answer");
     expect(translate("en", "agents.promptHint")).toContain("{{userId}}");
   });
+  test("every text is used", () => {
+    const sources = import.meta.glob<string>(["../src/**/*.{ts,tsx}", "!../src/i18n/*"], {
+      query: "?raw",
+      import: "default",
+      eager: true,
+    });
+    const source = Object.values(sources).join("\n");
+    const made = [...source.matchAll(/`([\w.]+\.)\$\{[^}]+\}`/g)].map((found) => found[1] ?? "");
+    const isMade = (key: string) =>
+      made.some((start) => key.startsWith(start) && !key.slice(start.length).includes("."));
+    expect(keys.filter((key) => !source.includes(`"${key}"`) && !isMade(key))).toEqual([]);
+  });
   test.each([
-    [["uk-UA", "en"], "uk"],
-    [["de", "ru-RU"], "ru"],
-    [["fr"], "en"],
-    [[], "en"],
-  ] as const)("%s", (wanted, locale) => {
-    expect(preferredLocale(wanted)).toBe(locale);
+    [undefined, undefined, ["uk-UA", "en"], "uk"],
+    [undefined, undefined, ["de", "ru-RU"], "ru"],
+    [undefined, undefined, ["fr"], "en"],
+    [undefined, undefined, [], "en"],
+    [undefined, "uk", ["ru", "en"], "uk"],
+    [undefined, "en", ["ru"], "en"],
+    ["ru", "uk", ["en"], "ru"],
+    ["xx", "yy", ["uk"], "uk"],
+  ] as const)("chosen %s, set %s, wanted %s: %s", (chosen, configured, wanted, locale) => {
+    expect(startingLocale(chosen, configured, wanted)).toBe(locale);
   });
 });
 

@@ -34,6 +34,8 @@ pub struct Settings {
     pub limits: Limits,
     pub prompt: PromptLimits,
     pub region: Region,
+    /// The page's language until a person chooses another; without a setting, the browser's.
+    pub page_locale: Option<Locale>,
     pub log_prompts: bool,
     pub body_bytes: usize,
     pub llm: LlmSettings,
@@ -167,7 +169,7 @@ impl Settings {
 #[serde(deny_unknown_fields, default)]
 struct File {
     addr: String,
-    locale: String,
+    locale: Option<String>,
     multi_agent_mode: bool,
     multiple_tool_calls: Multiple,
     database: Database,
@@ -319,7 +321,7 @@ impl Default for File {
     fn default() -> Self {
         Self {
             addr: "127.0.0.1:8080".to_owned(),
-            locale: "en".to_owned(),
+            locale: None,
             multi_agent_mode: true,
             multiple_tool_calls: Multiple::default(),
             database: Database::default(),
@@ -443,6 +445,7 @@ impl File {
             Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong("database.url", &error.to_string()))?,
             None => DatabaseUrl::SqliteFile(data_dir.join("codelab.db")),
         };
+        let page_locale = self.locale.as_deref().map(locale).transpose()?;
         let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
         Ok(Settings {
             addr,
@@ -470,7 +473,8 @@ impl File {
                 tokens: self.context.tokens,
                 tool_result_bytes: self.context.tool_result_bytes,
             },
-            region: region(&self.locale, &self.context.timezone)?,
+            region: region(page_locale.unwrap_or_default(), &self.context.timezone)?,
+            page_locale,
             log_prompts: self.context.log_prompts,
             body_bytes: limits.body_bytes,
             llm: LlmSettings {
@@ -524,8 +528,11 @@ impl File {
     }
 }
 
-fn region(locale: &str, timezone: &str) -> Result<Region, ConfigError> {
-    let locale = Locale::of(locale).ok_or_else(|| wrong("locale", "must be en, ru or uk"))?;
+fn locale(tag: &str) -> Result<Locale, ConfigError> {
+    Locale::of(tag).ok_or_else(|| wrong("locale", "must be en, ru or uk"))
+}
+
+fn region(locale: Locale, timezone: &str) -> Result<Region, ConfigError> {
     let zone = Zone::named(timezone);
     let zone = zone.ok_or_else(|| wrong("context.timezone", "must be an IANA time zone, such as Europe/Kyiv"))?;
     Ok(Region { locale, zone })

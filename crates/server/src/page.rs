@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use codelab_engine::Locale;
 use codelab_protocol::Digest;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -18,6 +19,8 @@ pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src
      frame-ancestors 'none'";
 
 const INDEX: &str = "/index.html";
+/// How the built page names its language.
+const LANGUAGE: &str = "<html lang=\"en\"";
 /// What the page's build puts here has a hash in its name, so it never changes.
 const HASHED: &str = "/assets/";
 
@@ -35,19 +38,24 @@ pub(crate) struct Page {
 
 /// A file, and what is made of it when it is first asked for.
 struct Served {
-    bytes: &'static [u8],
+    bytes: Bytes,
     hash: OnceLock<String>,
     packed: OnceLock<Option<Bytes>>,
 }
 
 impl Page {
-    /// What was there when the program was built; perhaps nothing.
-    pub fn embedded() -> Self {
-        Self::of(EMBEDDED)
+    /// What was there when the program was built; perhaps nothing. The page is told the server's language, if it has
+    /// one.
+    pub fn embedded(locale: Option<Locale>) -> Self {
+        Self::of(EMBEDDED, locale)
     }
 
-    fn of(files: &'static [PageFile]) -> Self {
-        let served = |file: &PageFile| Served { bytes: file.bytes, hash: OnceLock::new(), packed: OnceLock::new() };
+    fn of(files: &'static [PageFile], locale: Option<Locale>) -> Self {
+        let bytes = |file: &PageFile| match locale.filter(|_| file.path == INDEX) {
+            Some(locale) => in_language(file.bytes, locale),
+            None => Bytes::from_static(file.bytes),
+        };
+        let served = |file: &PageFile| Served { bytes: bytes(file), hash: OnceLock::new(), packed: OnceLock::new() };
         Self { files: files.iter().map(|file| (file.path, served(file))).collect() }
     }
 
@@ -79,7 +87,7 @@ impl Page {
         let unchanged = path != INDEX && asked.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &tag));
         let mut response = match unchanged {
             true => StatusCode::NOT_MODIFIED.into_response(),
-            false => Body::from(packed.clone().unwrap_or(Bytes::from_static(file.bytes))).into_response(),
+            false => Body::from(packed.clone().unwrap_or_else(|| file.bytes.clone())).into_response(),
         };
         let headers = response.headers_mut();
         let keep = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
@@ -96,7 +104,7 @@ impl Page {
 
 impl Served {
     fn hash(&self) -> &str {
-        self.hash.get_or_init(|| Digest::of_bytes(self.bytes).as_str().to_owned())
+        self.hash.get_or_init(|| Digest::of_bytes(&self.bytes).as_str().to_owned())
     }
 
     /// None where packing saves nothing.
@@ -106,11 +114,18 @@ impl Served {
                 return None;
             }
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-            encoder.write_all(self.bytes).ok()?;
+            encoder.write_all(&self.bytes).ok()?;
             encoder.finish().ok().filter(|packed| packed.len() < self.bytes.len()).map(Bytes::from)
         };
         self.packed.get_or_init(pack).clone()
     }
+}
+
+/// `data-locale` tells the page that this is a setting and not merely what it was built with.
+fn in_language(page: &[u8], locale: Locale) -> Bytes {
+    let tag = locale.tag();
+    let page = String::from_utf8_lossy(page);
+    Bytes::from(page.replacen(LANGUAGE, &format!("<html lang=\"{tag}\" data-locale=\"{tag}\""), 1))
 }
 
 fn takes_gzip(asked: &HeaderMap) -> bool {

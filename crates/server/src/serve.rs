@@ -116,7 +116,7 @@ impl Server {
             body_bytes: settings.body_bytes,
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
-            page: Arc::new(Page::embedded()),
+            page: Arc::new(Page::embedded(settings.page_locale)),
             verifier: Arc::new(verifier),
             logins: logins.clone(),
             login_attempts: Arc::new(Attempts::default()),

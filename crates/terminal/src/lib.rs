@@ -7,4 +7,4 @@ mod hands;
 mod repeat;
 
 pub use hands::{CallInfo, Hands, HandsError, HandsEvent, HandsOptions, Question, Serves};
-pub use repeat::repeated;
+pub use repeat::{PATIENT, repeated};

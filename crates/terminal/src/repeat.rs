@@ -2,6 +2,10 @@
 
 use codelab_client::{Backoff, ClientError};
 
+/// For what counts once however often it is sent: more than a minute, so that a server that restarts is back by then.
+pub const PATIENT: Backoff =
+    Backoff { first_delay_ms: 50, max_delay_ms: 5_000, attempts: 20, max_retry_after_ms: 60_000 };
+
 /// Tries again for as long as it may help, at most `backoff.attempts` times. Too much asked is for the caller to hear.
 pub async fn repeated<T, F: Future<Output = Result<T, ClientError>>>(
     backoff: Backoff,

@@ -1,7 +1,7 @@
 // Sessions, their messages, questions and plans.
 import { createParser } from "eventsource-parser";
 import { client, value } from "./client";
-import type { Message, PlanDecision, Session, SessionDetail } from "./types";
+import type { Message, PlanDecision, Session } from "./types";
 
 const PAGE = 1000;
 const at = (session_id: string) => ({ params: { path: { session_id } } });
@@ -12,9 +12,6 @@ export async function listSessions(project_id: number): Promise<Session[]> {
 }
 
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
-
-export const sessionDetail = (id: string): Promise<SessionDetail> =>
-  value(client.GET("/my/chat/sessions/{session_id}", at(id)));
 
 export const renameSession = (id: string, title: string) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { ...at(id), body: { title } }));
@@ -103,13 +100,3 @@ export const decidePlan = (session_id: string, plan_id: string, body: PlanDecisi
 
 export const retryPlan = (session_id: string, plan_id: string) =>
   value(client.POST("/my/chat/{session_id}/plans/{plan_id}/retry", { params: { path: { session_id, plan_id } } }));
-
-export async function taskMessages(session_id: string, plan_id: string, task_id: string): Promise<Message[]> {
-  const path = { session_id, plan_id, task_id };
-  const list = await value(
-    client.GET("/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages", {
-      params: { path, query: { limit: PAGE } },
-    }),
-  );
-  return list.messages;
-}

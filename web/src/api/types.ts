@@ -32,7 +32,6 @@ export type AgentMetrics = Schemas["AgentMetrics"];
 export type AgentStatusInfo = Schemas["AgentStatusInfo"];
 export type ContextHit = Schemas["ContextHit"];
 export type Session = Schemas["ChatSession"];
-export type SessionDetail = Schemas["ChatDetail"];
 export type Health = Schemas["Health"];
 export type HealthStatus = Schemas["HealthStatus"];
 export type SpaceHealth = Schemas["SpaceHealth"];

@@ -15,7 +15,7 @@ import {
 } from "../feeds/app";
 import { waiting } from "../feeds/approvals";
 import { unreadCount } from "../feeds/chat";
-import { locale, t, theme, THEMES } from "../feeds/preferences";
+import { chooseLocale, locale, t, theme, THEMES } from "../feeds/preferences";
 import { LOCALE_NAMES, LOCALES } from "../i18n/text";
 import { linkTo, VIEWS, type View } from "../state/route";
 import { ApprovalsView } from "./ApprovalsView";
@@ -128,7 +128,7 @@ function Settings() {
           <span>{t("app.language")}</span>
           <select
             value={locale.value}
-            onChange={(event) => (locale.value = event.currentTarget.value as typeof locale.value)}
+            onChange={(event) => chooseLocale(event.currentTarget.value as typeof locale.value)}
           >
             {LOCALES.map((name) => (
               <option key={name} value={name}>

@@ -185,7 +185,7 @@ function PlanSummary({ approval }: { approval: Waiting }) {
       <ol class="plan-summary">
         {list.map((task) => (
           <li key={String(task.id)}>
-            <AgentName name={String(task.agent)} /> <span>{String(task.description)}</span>
+            <AgentName name={String(task.agent)} /> <span>{visible(String(task.description))}</span>
           </li>
         ))}
       </ol>

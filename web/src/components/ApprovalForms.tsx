@@ -116,14 +116,7 @@ export function EditForm({ approval, isSending, answer, onBack }: AnswerProps) {
         </label>
       )}
       {args === undefined && <p class="bad">{t("approvals.badJson")}</p>}
-      <div class="card-foot">
-        <button type="submit" class="primary" disabled={isSending || args === undefined}>
-          {t("approvals.approveEdited")}
-        </button>
-        <button type="button" onClick={onBack}>
-          {t("app.cancel")}
-        </button>
-      </div>
+      <EditFoot isDisabled={isSending || args === undefined} onBack={onBack} />
     </form>
   );
 }
@@ -159,15 +152,21 @@ export function BudgetForm({ approval, isSending, answer, onBack }: AnswerProps)
           />
         </label>
       ))}
-      <div class="card-foot">
-        <button type="submit" class="primary" disabled={isSending}>
-          {t("approvals.approveEdited")}
-        </button>
-        <button type="button" onClick={onBack}>
-          {t("app.cancel")}
-        </button>
-      </div>
+      <EditFoot isDisabled={isSending} onBack={onBack} />
     </form>
+  );
+}
+
+function EditFoot({ isDisabled, onBack }: { isDisabled: boolean; onBack: () => void }) {
+  return (
+    <div class="card-foot">
+      <button type="submit" class="primary" disabled={isDisabled}>
+        {t("approvals.approveEdited")}
+      </button>
+      <button type="button" onClick={onBack}>
+        {t("app.cancel")}
+      </button>
+    </div>
   );
 }
 

@@ -68,10 +68,7 @@ function HealthPanel() {
   const state = health.value;
   if (state === undefined) return <Panel title={t("operations.health")}>{t("app.loading")}</Panel>;
   return (
-    <Panel
-      title={t("operations.health")}
-      side={<Chip tone={TONES[state.status]}>{t(`operations.${state.status}`)}</Chip>}
-    >
+    <Panel title={t("operations.health")} side={<Chip tone={TONES[state.status]}>{t(`health.${state.status}`)}</Chip>}>
       <p class="meta">{t("operations.version", { version: state.version })}</p>
       <Checks checks={state.checks} />
     </Panel>
@@ -85,7 +82,7 @@ function Checks({ checks }: { checks: SpaceHealth["checks"] }) {
         <li key={name}>
           <span class={`state-dot tone-${TONES[check.status]}`} aria-hidden="true" />
           <span>{name}</span>
-          <span class="meta">{check.detail ?? t(`operations.${check.status}`)}</span>
+          <span class="meta">{check.detail ?? t(`health.${check.status}`)}</span>
         </li>
       ))}
     </ul>
@@ -112,7 +109,7 @@ function SpacePanel({ project: id, round }: { project: number; round: number }) 
   return (
     <Panel
       title={t("operations.space")}
-      side={checks && <Chip tone={TONES[checks.status]}>{t(`operations.${checks.status}`)}</Chip>}
+      side={checks && <Chip tone={TONES[checks.status]}>{t(`health.${checks.status}`)}</Chip>}
     >
       {metrics.active ? <SpaceNumbers metrics={metrics} /> : <p class="hint">{t("operations.spaceOff")}</p>}
       {checks !== undefined && <Checks checks={checks.checks} />}

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
+import { visible } from "../state/diff";
 import { money } from "../state/format";
 import { layoutPlan, NODE_HEIGHT, NODE_WIDTH, pathOf } from "../state/layout";
 import type { TaskProgress } from "../state/session";
@@ -94,7 +95,7 @@ function Node({ task, progress, isSelected, onSelect }: NodeProps) {
         <AgentName name={task.agent} />
         <span class="node-status">{t(`task.${task.status}`)}</span>
       </span>
-      <span class="node-text">{task.description}</span>
+      <span class="node-text">{visible(task.description)}</span>
       <span class="node-foot">
         <span>
           {task.status === "running" && progress !== undefined

@@ -1,6 +1,7 @@
 // One task of a plan: what it does and did, or how it should be changed.
 import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
+import { visible } from "../state/diff";
 import { money } from "../state/format";
 import type { PlanView, SessionState } from "../state/session";
 import { Icon } from "./Icon";
@@ -43,7 +44,7 @@ export function TaskPanel({ task, plan, state, sessionId }: TaskPanelProps) {
           {t("item.tokens", { n: tokens })} · {cost == null ? t("plans.costUnknown") : money(region.value, cost)}
         </span>
       </header>
-      <p>{task.description}</p>
+      <p>{visible(task.description)}</p>
       {task.depends_on.length > 0 && (
         <p class="meta">
           {t("plans.dependsOn")}: {task.depends_on.join(", ")}

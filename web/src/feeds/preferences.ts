@@ -1,6 +1,6 @@
 // What this browser remembers of a person's choices. Where storage is closed, choices last as long as the page.
 import { computed, effect, signal } from "@preact/signals";
-import { LOCALES, preferredLocale, translate, type Locale, type Values } from "../i18n/text";
+import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
 import type { Key } from "../i18n/en";
 
 export type Theme = "auto" | "light" | "dark";
@@ -24,8 +24,18 @@ export function keep(name: string, value: string) {
 
 export const theme = signal<Theme>(THEMES.find((known) => known === recall("theme")) ?? "auto");
 export const locale = signal<Locale>(
-  LOCALES.find((known) => known === recall("locale")) ?? preferredLocale(globalThis.navigator?.languages ?? []),
+  startingLocale(
+    recall("locale"),
+    globalThis.document?.documentElement.dataset["locale"],
+    globalThis.navigator?.languages ?? [],
+  ),
 );
+
+/** Only a choice is remembered, so that the server's setting and the browser's languages count until there is one. */
+export function chooseLocale(chosen: Locale) {
+  locale.value = chosen;
+  keep("locale", chosen);
+}
 
 /** Numbers and times follow the person's region where it speaks the chosen language. */
 export const region = computed(
@@ -45,6 +55,5 @@ export function applyPreferences(root: HTMLElement) {
   });
   effect(() => {
     root.lang = locale.value;
-    keep("locale", locale.value);
   });
 }

@@ -25,7 +25,17 @@ function plural(locale: Locale, forms: Exclude<Text, string>, n: number): string
   return form === "one" || form === "few" || form === "many" ? (forms[form] ?? forms.other) : forms.other;
 }
 
-export function preferredLocale(wanted: readonly string[]): Locale {
+/** What the person chose in this browser, else the server's setting, else what the browser prefers. */
+export function startingLocale(
+  chosen: string | undefined,
+  configured: string | undefined,
+  wanted: readonly string[],
+): Locale {
+  const known = (tag: string | undefined) => LOCALES.find((locale) => locale === tag);
+  return known(chosen) ?? known(configured) ?? preferredLocale(wanted);
+}
+
+function preferredLocale(wanted: readonly string[]): Locale {
   for (const language of wanted) {
     const found = LOCALES.find((locale) => language.toLowerCase().startsWith(locale));
     if (found !== undefined) return found;

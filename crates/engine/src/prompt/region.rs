@@ -52,6 +52,15 @@ impl Locale {
         }
     }
 
+    /// As it stands in a page's `lang`.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::En => "en",
+            Self::Ru => "ru",
+            Self::Uk => "uk",
+        }
+    }
+
     pub(super) fn role(self, role: Role) -> &'static str {
         match (self, role) {
             (Self::En, Role::User) => "User",

@@ -10,6 +10,9 @@ pub(crate) fn check(options: &Options, words: &[Word]) -> Result<(), String> {
     let mut value_expected = false;
     let mut operands_only = false;
     for (index, word) in words.iter().enumerate() {
+        if word.text.starts_with('@') && !matches!(options.operands, Operands::Any) {
+            return Err(format!("{} may be a file of options", word.text));
+        }
         if operands_only {
             operand(options.operands, word)?;
             continue;
@@ -18,6 +21,9 @@ pub(crate) fn check(options: &Options, words: &[Word]) -> Result<(), String> {
             return Err(format!("the value of {} is not known", word.text));
         }
         if word.text == "--" {
+            if value_expected || options.single_dash {
+                return Err("-- may not end the options".to_owned());
+            }
             if let Some(trailing) = options.trailing {
                 return check(trailing, &words[index + 1..]);
             }
@@ -28,9 +34,10 @@ pub(crate) fn check(options: &Options, words: &[Word]) -> Result<(), String> {
                 return Err(format!("{} may be a value or an option", word.text));
             }
             value_expected = option(options, &word.text)?;
-        } else if std::mem::take(&mut value_expected) {
+        } else if std::mem::take(&mut value_expected) && word.value == Value::Exact {
             continue;
         } else {
+            // Also a value that the shell may make several words of: the others would be operands.
             operand(options.operands, word)?;
         }
     }
@@ -60,7 +67,11 @@ fn option(options: &Options, text: &str) -> Result<bool, String> {
     }
     for (at, letter) in text.char_indices().skip(1) {
         if options.valued.contains(letter) {
-            return Ok(at + letter.len_utf8() == text.len());
+            let attached = &text[at + letter.len_utf8()..];
+            if options.separate_values && !attached.bytes().all(|byte| byte.is_ascii_digit()) {
+                return unknown();
+            }
+            return Ok(attached.is_empty());
         }
         if !options.flags.contains(letter) {
             return unknown();
@@ -73,6 +84,10 @@ fn operand(allowed: Operands, word: &Word) -> Result<(), String> {
     match allowed {
         Operands::Any => Ok(()),
         Operands::None => Err(format!("the argument {} is not known to be safe", word.text)),
+        // Some programs look for options behind `--` as well.
+        Operands::Inside if word.text.starts_with('-') || word.may_be_any_option() => {
+            Err(format!("{} may be an option", word.text))
+        }
         Operands::Inside if stays_inside(word) => Ok(()),
         Operands::Inside => Err(format!("{} may be outside the workspace", word.text)),
         Operands::Listed(names) => match word.exact() {

@@ -60,8 +60,11 @@ pub(crate) struct Options {
     pub valued: &'static str,
     /// Full names: `name` has no value, `name=` has one (attached or the next word), `name?` may have one attached.
     pub long: &'static [&'static str],
-    /// Long names stand behind one dash (go, find), so letters are never bundled.
+    /// Long names stand behind one dash (go, find), so letters are never bundled. `--` asks: find takes what stands
+    /// behind it for its expression all the same.
     pub single_dash: bool,
+    /// What stands behind a valued letter in the same word is read as further letters (tree), unless it is a number.
+    pub separate_values: bool,
     pub operands: Operands,
     /// What may follow `--`, where the program hands that on to another.
     pub trailing: Option<&'static Options>,
@@ -77,8 +80,15 @@ pub(crate) enum Operands {
     Listed(&'static [&'static str]),
 }
 
-pub(crate) const OPTIONS: Options =
-    Options { flags: "", valued: "", long: &[], single_dash: false, operands: Operands::None, trailing: None };
+pub(crate) const OPTIONS: Options = Options {
+    flags: "",
+    valued: "",
+    long: &[],
+    single_dash: false,
+    separate_values: false,
+    operands: Operands::None,
+    trailing: None,
+};
 
 /// The rule for a program, unless it must ask.
 pub(crate) fn rule(program: &str) -> Option<Rule> {

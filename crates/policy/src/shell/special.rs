@@ -165,7 +165,7 @@ fn pytest(arguments: &[Word]) -> Judged {
 /// Prints the time; anything else sets it.
 fn date(arguments: &[Word]) -> Judged {
     let safe = |word: &Word| {
-        word.text.starts_with('+')
+        (word.text.starts_with('+') && !word.splits)
             || matches!(word.exact(), Some("-u" | "-R" | "-I" | "-Iseconds" | "--utc" | "--iso-8601"))
     };
     if arguments.iter().all(safe) { Ok(()) } else { Err(Finding::new("date with options that are not analysed")) }
@@ -174,7 +174,8 @@ fn date(arguments: &[Word]) -> Judged {
 /// A second operand is the file it writes.
 fn uniq(arguments: &[Word]) -> Judged {
     options::check(&Options { flags: "cduiz0123456789", operands: Operands::Any, ..OPTIONS }, arguments)?;
-    let operands: Vec<&Word> = arguments.iter().filter(|word| !word.text.starts_with('-')).collect();
+    let operands: Vec<&Word> =
+        arguments.iter().filter(|word| word.text == "-" || !word.text.starts_with('-')).collect();
     let ends_options = arguments.iter().any(|word| word.text == "--");
     if operands.len() > 1 || ends_options || operands.iter().any(|word| word.exact().is_none()) {
         return Err(Finding::new("uniq may write to its second file"));
@@ -308,10 +309,10 @@ fn sed(arguments: &[Word]) -> Judged {
     if scripts.iter().all(plain) { Ok(()) } else { Err(Finding::new("a sed script that is not analysed")) }
 }
 
-/// A program that only prints: no pipes, files, commands or loaded code.
+/// A program that only prints: no pipes, files, commands or loaded code, and no files that gawk takes for connections.
 fn awk(arguments: &[Word]) -> Judged {
     const REFUSED: &[&str] =
-        &["system", "getline", "|", ">", "<", "@", "close", "fflush", "load", "include", "extension"];
+        &["system", "getline", "|", ">", "<", "@", "close", "fflush", "load", "include", "extension", "ARGV"];
     let mut program = None;
     let mut value_expected = false;
     for word in arguments {
@@ -319,6 +320,9 @@ fn awk(arguments: &[Word]) -> Judged {
             return Err(Finding::new(format!("the value of {} is not known", word.text)));
         }
         let text = word.text.as_str();
+        if text.contains("/inet") {
+            return Err(Finding::new(format!("awk: {text} may be a connection")));
+        }
         if std::mem::take(&mut value_expected) {
             if text.starts_with('-') {
                 return Err(Finding::new(format!("awk: {text} may be a value or an option")));

@@ -71,12 +71,15 @@ fn a_wrong_setting_is_named_in_one_line() {
 }
 
 #[test]
-fn the_language_and_the_time_zone_of_prompts_are_settings() {
-    let default = load("", &[]).unwrap().region;
-    assert_eq!((default.locale, default.zone.name()), (Locale::En, "UTC"));
+fn the_language_and_the_time_zone_are_settings() {
+    let default = load("", &[]).unwrap();
+    assert_eq!((default.region.locale, default.region.zone.name()), (Locale::En, "UTC"));
+    assert_eq!(default.page_locale, None, "the page follows the browser");
     let file = "locale = \"ru\"\n[context]\ntimezone = \"Europe/Kyiv\"\n";
-    let region = load(file, &[("CODELAB_LOCALE", "uk")]).unwrap().region;
-    assert_eq!((region.locale, region.zone.name()), (Locale::Uk, "Europe/Kyiv"));
+    let set = load(file, &[("CODELAB_LOCALE", "uk")]).unwrap();
+    assert_eq!((set.region.locale, set.region.zone.name()), (Locale::Uk, "Europe/Kyiv"));
+    assert_eq!(set.page_locale, Some(Locale::Uk));
+    assert_eq!(load("locale = \"en\"\n", &[]).unwrap().page_locale, Some(Locale::En));
 }
 
 #[test]

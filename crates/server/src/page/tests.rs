@@ -17,7 +17,7 @@ fn ask(path: &str, asked: &[(&'static str, &str)]) -> Option<(u16, HeaderMap, Ve
     for (name, value) in asked {
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
-    let page = Page::of(FILES);
+    let page = Page::of(FILES, None);
     let response = if path == "/" { page.index(&headers) } else { page.answer(path, &headers) }?;
     let (parts, body) = response.into_parts();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -80,11 +80,24 @@ fn the_page_itself_is_never_kept_and_runs_only_its_own_code() {
 }
 
 #[test]
+fn the_page_is_told_the_servers_language() {
+    static PAGE: &[PageFile] = &[PageFile { path: "/index.html", bytes: include_bytes!("../../../../web/index.html") }];
+    for (locale, start) in [
+        (None, "<html lang=\"en\">"),
+        (Some(Locale::En), "<html lang=\"en\" data-locale=\"en\">"),
+        (Some(Locale::Uk), "<html lang=\"uk\" data-locale=\"uk\">"),
+    ] {
+        let page = String::from_utf8(Page::of(PAGE, locale).files[INDEX].bytes.to_vec()).unwrap();
+        assert!(page.contains(start), "{page}");
+    }
+}
+
+#[test]
 fn only_files_of_the_page_are_there() {
-    let page = Page::of(FILES);
+    let page = Page::of(FILES, None);
     for path in ["/assets/other.js", "/assets/", "/assets/../index.html", "/index.html", "/", ""] {
         assert!(!page.has(path), "{path}");
     }
     assert!(page.has("/icon.png") && page.has("/assets/main-abc.js"));
-    assert!(Page::of(&[]).index(&HeaderMap::new()).is_none());
+    assert!(Page::of(&[], None).index(&HeaderMap::new()).is_none());
 }

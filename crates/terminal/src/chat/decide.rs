@@ -116,7 +116,7 @@ impl Talk {
                 let before = self.before_of(ask).await;
                 Some(render::everything(&self.state.shown(request, &before).kind, width))
             }
-            Ask::Plan(_) => self.state.plan.clone().map(|plan| render::block(&Block::Plan(plan), width)),
+            Ask::Plan(_) => self.state.plan.as_ref().map(|plan| render::whole_plan(plan, width)),
             Ask::Local(local) => {
                 let kind = approval_kind(local.tool.as_str(), &local.arguments, &local.parts, &Before::Missing);
                 Some(render::everything(&kind, width))

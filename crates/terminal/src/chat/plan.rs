@@ -2,12 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use codelab_policy::visible;
 use codelab_protocol::{AgentName, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus};
 
 use super::text::{BOLD, Colour, DIM, Line, Style};
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+/// More of a description is cut until the person asks for all of it.
 const MAX_DESCRIPTION_CHARS: usize = 200;
+
+/// How the tree is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drawing {
+    /// Long descriptions are cut; the frame turns the sign of running tasks.
+    Brief { frame: usize },
+    /// Every description to its end.
+    Whole,
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanView {
@@ -97,12 +108,16 @@ impl PlanView {
         Line::styled("Plan", BOLD).with(&format!(" · {done} · {cost}"), DIM)
     }
 
-    /// The tree; `frame` turns the sign of running tasks.
-    pub fn tree(&self, frame: usize) -> Vec<Line> {
+    /// Whether the brief tree leaves anything out.
+    pub fn is_cut(&self) -> bool {
+        self.plan.tasks.iter().any(|task| brief(&task.description).1)
+    }
+
+    pub fn tree(&self, drawing: Drawing) -> Vec<Line> {
         let children = self.children();
         let mut lines = Vec::new();
         let roots = children.get(&None).cloned().unwrap_or_default();
-        self.branch(&roots, &children, "", frame, &mut lines);
+        self.branch(&roots, &children, "", drawing, &mut lines);
         lines
     }
 
@@ -111,15 +126,15 @@ impl PlanView {
         tasks: &[usize],
         children: &BTreeMap<Option<usize>, Vec<usize>>,
         before: &str,
-        frame: usize,
+        drawing: Drawing,
         lines: &mut Vec<Line>,
     ) {
         for (place, &index) in tasks.iter().enumerate() {
             let is_last = place + 1 == tasks.len();
-            lines.push(self.row(index, before, is_last, frame));
+            lines.push(self.row(index, before, is_last, drawing));
             let next = format!("{before}{}", if is_last { "   " } else { "│  " });
             if let Some(below) = children.get(&Some(index)) {
-                self.branch(below, children, &next, frame, lines);
+                self.branch(below, children, &next, drawing, lines);
             }
         }
     }
@@ -154,15 +169,21 @@ impl PlanView {
         order
     }
 
-    fn row(&self, index: usize, before: &str, is_last: bool, frame: usize) -> Line {
+    fn row(&self, index: usize, before: &str, is_last: bool, drawing: Drawing) -> Line {
         let task = &self.plan.tasks[index];
+        let (frame, description) = match drawing {
+            Drawing::Brief { frame } => match brief(&task.description) {
+                (text, true) => (frame, text + "…"),
+                (text, false) => (frame, text),
+            },
+            Drawing::Whole => (0, visible(&task.description).lines().collect::<Vec<_>>().join(" ⏎ ")),
+        };
         let (sign, style) = sign(task.status, frame);
         let mut line = Line::styled(&format!("{before}{}", if is_last { "└─ " } else { "├─ " }), DIM)
             .with(sign, style)
             .with(&format!(" {}", task.id), BOLD)
             .with(&format!("  {}", short(&task.agent)), Style::colour(Colour::Magenta));
-        let description: String = task.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
-        line.extend(Line::plain(&format!("  {}", description.split_whitespace().collect::<Vec<_>>().join(" "))));
+        line.extend(Line::plain(&format!("  {description}")));
         if let Some(cost) = task.estimated_cost_usd {
             line.extend(Line::styled(&format!("  {}", dollars(cost)), DIM));
         }
@@ -175,6 +196,14 @@ impl PlanView {
         }
         line
     }
+}
+
+/// A description in one line, and whether it goes on behind that.
+fn brief(description: &str) -> (String, bool) {
+    let whole = visible(description).split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut: String = whole.chars().take(MAX_DESCRIPTION_CHARS).collect();
+    let goes_on = cut.len() < whole.len();
+    (cut, goes_on)
 }
 
 pub fn spinner(frame: usize) -> &'static str {

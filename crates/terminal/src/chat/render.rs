@@ -8,7 +8,7 @@ use codelab_protocol::{PlanStatus, TaskStatus, Usage};
 
 use super::block::Block;
 use super::markdown::{self, Piece};
-use super::plan::{PlanView, dollars, short, sign};
+use super::plan::{Drawing, PlanView, dollars, short, sign};
 use super::text::{BOLD, Colour, DIM, Line, Style, wrap};
 
 pub use approval::everything;
@@ -32,11 +32,14 @@ pub fn block(block: &Block, width: usize) -> Vec<Line> {
         Block::Call(end) => call::lines(end, width),
         Block::Approval(shown) => apart(approval::lines(shown, text_width)),
         Block::PlanProposed { plan, reason } => {
-            let mut lines = apart(plan_lines(plan, width));
+            let mut lines = apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width));
+            if plan.is_cut() {
+                lines.push(Line::styled("  … long descriptions are cut; v shows all", BOLD));
+            }
             lines.push(quiet(reason));
             lines
         }
-        Block::Plan(plan) => apart(plan_lines(plan, width)),
+        Block::Plan(plan) => apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width)),
         Block::Routed { agent, is_fallback } => {
             let why = if *is_fallback { " (chosen by keywords: the planner gave no plan)" } else { "" };
             vec![Line::styled("  → ", DIM).with(short(agent), AGENT).with(why, DIM)]
@@ -113,9 +116,14 @@ fn answer(agent: Option<&str>, piece: &Piece, width: usize) -> Vec<Line> {
     lines
 }
 
-fn plan_lines(plan: &PlanView, width: usize) -> Vec<Line> {
+/// A plan without any cut.
+pub fn whole_plan(plan: &PlanView, width: usize) -> Vec<Line> {
+    apart(plan_lines(plan, Drawing::Whole, width))
+}
+
+fn plan_lines(plan: &PlanView, drawing: Drawing, width: usize) -> Vec<Line> {
     let mut lines = vec![plan.heading()];
-    for row in plan.tree(0) {
+    for row in plan.tree(drawing) {
         lines.extend(wrap(&row, width, &Line::new(), &Line::plain("        ")));
     }
     if plan.plan.fallback {

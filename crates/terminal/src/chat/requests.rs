@@ -1,7 +1,7 @@
 //! What is asked of the server while the screen lives on. Requests that change something are repeated when the
 //! connection is lost: a message carries an id and a decision can win only once, so neither counts twice.
 
-use codelab_client::{Backoff, Client, ClientError};
+use codelab_client::{Client, ClientError};
 use codelab_protocol::{
     CallId, ClientMessageId, CreateChat, HitlDecision, PlanDecision, PlanId, ProjectId, SendMessage, SessionId,
     UsageTotal,
@@ -11,10 +11,8 @@ use super::block::Block;
 use super::plan::{PlanView, dollars, short};
 use super::render::grouped;
 use super::state::Ask;
-use crate::repeated;
+use crate::{PATIENT, repeated};
 
-/// With the default waits this is more than a minute: a server that restarts is back by then.
-const BACKOFF: Backoff = Backoff { first_delay_ms: 50, max_delay_ms: 5_000, attempts: 20, max_retry_after_ms: 60_000 };
 const LISTED_SESSIONS: u64 = 15;
 const MESSAGE_ID_BYTES: usize = 12;
 
@@ -61,7 +59,7 @@ pub async fn create(client: Client, project: ProjectId, text: String) -> Outcome
 pub async fn send(client: Client, session: SessionId, text: String, target: Option<String>) -> Outcome {
     let message = SendMessage { content: Some(text.clone()), target_agent: target, client_message_id: message_id() };
     // The stream is for whoever has no other; its start says that the message is kept.
-    let sent = repeated(BACKOFF, || async { client.stream_chat(&session, &message).await.map(drop) }).await;
+    let sent = repeated(PATIENT, || async { client.stream_chat(&session, &message).await.map(drop) }).await;
     match sent {
         Ok(()) => Outcome::Sent,
         Err(error) => Outcome::NotSent { text, error },
@@ -69,7 +67,7 @@ pub async fn send(client: Client, session: SessionId, text: String, target: Opti
 }
 
 pub async fn decide(client: Client, session: SessionId, decision: Decision, ask: Ask) -> Outcome {
-    let taken = repeated(BACKOFF, || async {
+    let taken = repeated(PATIENT, || async {
         match &decision {
             Decision::Approval(call, body) => client.decide(&session, call, body).await.map(drop),
             Decision::Plan(plan, body) => client.decide_plan(&session, plan, body).await.map(drop),
@@ -85,7 +83,7 @@ pub async fn decide(client: Client, session: SessionId, decision: Decision, ask:
 }
 
 pub async fn cancel(client: Client, session: SessionId) -> Outcome {
-    match repeated(BACKOFF, || client.cancel_chat(&session, false)).await {
+    match repeated(PATIENT, || client.cancel_chat(&session, false)).await {
         Ok(_) => Outcome::Taken,
         Err(error) => Outcome::Failed(error),
     }

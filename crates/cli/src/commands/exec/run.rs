@@ -9,7 +9,7 @@ use codelab_protocol::{
     ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage, SessionId, TurnStatus,
     WorkflowStatus,
 };
-use codelab_terminal::{Hands, HandsEvent, repeated};
+use codelab_terminal::{Hands, HandsEvent, PATIENT, repeated};
 use tokio::task::JoinSet;
 
 use super::super::hands::line_of;
@@ -25,9 +25,6 @@ pub(super) const WRONG_USAGE: u8 = 2;
 pub(super) const CANCELLED: u8 = 130;
 /// How often the message is sent while the connection breaks; the server takes it once.
 const SEND_ATTEMPTS: u32 = 5;
-/// For decisions and for cancelling, which count once however often they are sent: more than a minute, so that a server
-/// that restarts is back by then.
-const BACKOFF: Backoff = Backoff { first_delay_ms: 50, max_delay_ms: 5_000, attempts: 20, max_retry_after_ms: 60_000 };
 
 pub(super) struct Run {
     client: Client,
@@ -133,7 +130,7 @@ impl Run {
         note("cancelling");
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
-        self.decisions.spawn(async move { settled(repeated(BACKOFF, || client.cancel_chat(&session, true)).await) });
+        self.decisions.spawn(async move { settled(repeated(PATIENT, || client.cancel_chat(&session, true)).await) });
     }
 
     fn hands_said(&self, event: &HandsEvent) -> anyhow::Result<()> {
@@ -185,7 +182,7 @@ impl Run {
         let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
-            settled(repeated(BACKOFF, || client.answer_question(&session, &question.call_id, &answer)).await)
+            settled(repeated(PATIENT, || client.answer_question(&session, &question.call_id, &answer)).await)
         });
     }
 
@@ -197,7 +194,7 @@ impl Run {
         let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
-            settled(repeated(BACKOFF, || client.decide(&session, &approval.call_id, &decision)).await)
+            settled(repeated(PATIENT, || client.decide(&session, &approval.call_id, &decision)).await)
         });
     }
 }

@@ -67,6 +67,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             flags: "VQN",
             valued: "jRE",
             long: &["output-on-failure", "verbose", "parallel="],
+            separate_values: true,
             ..OPTIONS
         }),
     ),

@@ -5,7 +5,6 @@ use super::{OPTIONS, Operands, Options, Rule, Special};
 /// Whatever their arguments, these neither write a file nor start a program of the caller's choice.
 pub(crate) const FREE: &[&str] = &[
     ":",
-    "arch",
     "basename",
     "cat",
     "cksum",
@@ -31,7 +30,6 @@ pub(crate) const FREE: &[&str] = &[
     "join",
     "jq",
     "ls",
-    "lsof",
     "md5sum",
     "nl",
     "nproc",
@@ -70,6 +68,8 @@ pub(crate) const FREE: &[&str] = &[
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("[", Rule::Special(Special::Test)),
+    // With an argument, macOS runs it as a program.
+    ("arch", Rule::Options(&OPTIONS)),
     ("awk", Rule::Special(Special::Awk)),
     (
         "base64",
@@ -102,6 +102,11 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("find", Rule::Options(&FIND)),
     ("gawk", Rule::Special(Special::Awk)),
     ("hostname", Rule::Options(&OPTIONS)),
+    // No `-D`: it may write a file of devices.
+    (
+        "lsof",
+        Rule::Options(&Options { flags: "abhlnNPRtUvVw", valued: "cdgipsuF", operands: Operands::Any, ..OPTIONS }),
+    ),
     ("mkdir", Rule::Special(Special::MakeDirectory)),
     ("mv", Rule::Special(Special::Move)),
     ("nice", Rule::Special(Special::Nice)),
@@ -122,6 +127,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             flags: "adflpshDCnNi",
             valued: "LIP",
             long: &["dirsfirst", "gitignore", "noreport", "du", "filelimit=", "prune"],
+            separate_values: true,
             operands: Operands::Any,
             ..OPTIONS
         }),

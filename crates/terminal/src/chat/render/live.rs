@@ -5,7 +5,7 @@ use codelab_protocol::{Timestamp, Usage};
 
 use super::{AGENT, MAX_TEXT_COLUMNS, call, spent};
 use crate::chat::markdown;
-use crate::chat::plan::{short, spinner};
+use crate::chat::plan::{Drawing, short, spinner};
 use crate::chat::prompt::{Focus, Prompt, allowed};
 use crate::chat::state::{Ask, State, Turn};
 use crate::chat::text::{BOLD, Colour, DIM, Line, Style};
@@ -106,7 +106,7 @@ impl Live<'_> {
         match &self.state.plan {
             Some(view) if self.state.is_working() && view.is_under_way() => {
                 let mut rows = vec![view.heading()];
-                let tree = view.tree(self.frame);
+                let tree = view.tree(Drawing::Brief { frame: self.frame });
                 let hidden = tree.len().saturating_sub(MAX_PLAN_ROWS);
                 rows.extend(tree.into_iter().take(MAX_PLAN_ROWS));
                 if hidden > 0 {

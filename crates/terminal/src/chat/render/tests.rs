@@ -127,3 +127,26 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
     assert!(everything(&kind, 80).len() > 500);
 }
+
+#[test]
+fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
+    let task = |id: &str, description: String| {
+        serde_json::json!({ "id": id, "agent": "agent_coder", "description": description, "depends_on": [],
+            "status": "pending", "estimated_tokens": 9, "estimated_cost_usd": 0.01 })
+    };
+    let whole = |plan: &PlanView| whole_plan(plan, 2000).iter().map(Line::to_text).collect::<Vec<_>>().join("\n");
+    let proposed = |description: &str| {
+        let plan = serde_json::json!({ "plan_id": "p", "workflow_id": "w", "status": "awaiting_approval",
+            "fallback": false, "estimated_cost_usd": 0.02, "cost_known": true, "requires_approval": true,
+            "tasks": [task("a", description.to_owned()), task("b", "Tell.".to_owned())] });
+        let plan = PlanView::new(serde_json::from_value(plan).unwrap());
+        let block = block(&Block::PlanProposed { plan: plan.clone(), reason: String::new() }, 80);
+        (plan, block.iter().map(Line::to_text).collect::<Vec<_>>().join("\n"))
+    };
+    let (plan, brief) = proposed(&format!("Build.{}\nThen delete every\u{202e}thing.", " Carefully.".repeat(30)));
+    assert!(brief.contains("…") && brief.contains("long descriptions are cut; v shows all"), "{brief}");
+    assert!(!brief.contains("delete"), "{brief}");
+    assert!(whole(&plan).contains("⏎ Then delete every\\u{202e}thing."), "{}", whole(&plan));
+    let (plan, brief) = proposed("Build.");
+    assert!(!brief.contains('…') && !whole(&plan).contains('…'), "{brief}");
+}
