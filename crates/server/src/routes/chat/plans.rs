@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::Decision;
 use codelab_protocol::{
@@ -136,7 +135,7 @@ pub(in super::super) async fn decide(
     security(("user_token" = []), ("login_cookie" = [])),
     params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
     responses(
-        (status = 202, description = "The plan, running again", body = Plan),
+        (status = 200, description = "The plan, running again", body = Plan),
         (status = 404, description = "Unknown session, plan or agent", body = ErrorBody),
         (status = 409, description = "The session is busy, or nothing is left to run", body = ErrorBody),
         Refused,
@@ -146,9 +145,9 @@ pub(in super::super) async fn retry(
     State(app): State<App>,
     chat: MyChat,
     PlanPath(id): PlanPath,
-) -> ApiResult<(StatusCode, Json<Plan>)> {
+) -> ApiResult<Json<Plan>> {
     app.runtime.retry_plan(&chat.row, id.clone()).await?;
-    Ok((StatusCode::ACCEPTED, Json(plan(&chat, &id).await?)))
+    Ok(Json(plan(&chat, &id).await?))
 }
 
 /// The thread of one task, oldest first
