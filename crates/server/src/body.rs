@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::{HttpBody, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header;
 use axum::http::request::Parts;
@@ -26,6 +26,19 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         read(request, app.body_bytes).await.map(Self)
+    }
+}
+
+/// A JSON body within the limit, for routes whose fields are all optional: a request that brings nothing asks for the
+/// default.
+pub(crate) struct OptionalJsonBody<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let is_empty = request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_TYPE);
+        if is_empty { Ok(Self(T::default())) } else { read(request, app.body_bytes).await.map(Self) }
     }
 }
 

@@ -25,7 +25,7 @@ use super::paging::{Page, PageQuery};
 use super::projects::{self, default_project};
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, Params};
+use crate::body::{JsonBody, OptionalJsonBody, Params};
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
 use crate::users::User;
@@ -113,6 +113,8 @@ pub(super) async fn list(
 }
 
 /// Make a session in a project
+///
+/// Without a body it is made in the default project.
 #[utoipa::path(
     post,
     path = "/my/chat/sessions",
@@ -129,7 +131,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<App>,
     user: User,
-    JsonBody(body): JsonBody<CreateChat>,
+    OptionalJsonBody(body): OptionalJsonBody<CreateChat>,
 ) -> ApiResult<(StatusCode, Json<ChatSession>)> {
     let mine = app.runtime.store().of(user.id());
     let title = body.title.map(fields::title).transpose()?;
