@@ -76,7 +76,7 @@ async fn the_key_goes_where_the_server_looks_for_it() {
 
 #[tokio::test]
 async fn names_are_rewritten_on_the_wire() {
-    let map = || [("gpt-4".to_owned(), "llama3".to_owned())].into();
+    let map = || [("GPT-4".to_owned(), "llama3".to_owned())].into();
     for (model_map, model_override, wanted) in
         [(map(), None, "llama3"), (map(), Some("qwen"), "qwen"), (Default::default(), None, "gpt-4")]
     {
