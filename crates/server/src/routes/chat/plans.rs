@@ -12,20 +12,19 @@ use serde_json::Map;
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
 use super::super::{Invalid, Refused};
-use super::{MyChat, path_part};
+use super::MyChat;
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
 
-/// The plan a path names. A text that cannot be a plan's id names none.
+/// The plan a path names.
 pub(in super::super) struct PlanPath(PlanId);
 
 impl FromRequestParts<App> for PlanPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let text = path_part(parts, app, "plan_id").await.ok_or_else(no_plan)?;
-        PlanId::parse(&text).map(Self).map_err(|_| no_plan())
+        path_id(parts, app, "plan_id").await.map(Self).ok_or_else(no_plan)
     }
 }
 
@@ -36,8 +35,7 @@ impl FromRequestParts<App> for TaskPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let text = path_part(parts, app, "task_id").await.ok_or_else(no_task)?;
-        TaskId::parse(&text).map(Self).map_err(|_| no_task())
+        path_id(parts, app, "task_id").await.map(Self).ok_or_else(no_task)
     }
 }
 
