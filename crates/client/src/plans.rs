@@ -13,8 +13,14 @@ const PAGE: u64 = 1000;
 
 impl Client {
     /// Oldest first.
-    pub async fn plans(&self, session: &SessionId) -> Result<PlanList, ClientError> {
-        self.get(&format!("/my/chat/{session}/plans?limit={PAGE}")).await
+    pub async fn plans(&self, session: &SessionId, limit: u64, offset: u64) -> Result<PlanList, ClientError> {
+        self.get(&format!("/my/chat/{session}/plans?limit={limit}&offset={offset}")).await
+    }
+
+    pub async fn newest_plan(&self, session: &SessionId) -> Result<Option<Plan>, ClientError> {
+        let oldest = self.plans(session, 1, 0).await?;
+        let newest = if oldest.total > 1 { self.plans(session, 1, oldest.total - 1).await? } else { oldest };
+        Ok(newest.plans.into_iter().next_back())
     }
 
     pub async fn plan(&self, session: &SessionId, plan: &PlanId) -> Result<Plan, ClientError> {

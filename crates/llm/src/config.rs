@@ -17,7 +17,7 @@ pub struct OpenAiConfig {
     pub fallback_model: Option<String>,
     /// `LLM_MODEL_OVERRIDE`: every call goes to this model.
     pub model_override: Option<String>,
-    /// Rewrites names on the wire.
+    /// Rewrites names on the wire, upper and lower case alike.
     pub model_map: BTreeMap<String, String>,
     /// The whole call, retries included.
     pub timeout: Duration,
@@ -83,7 +83,8 @@ impl OpenAiConfig {
     }
 
     fn mapped<'a>(&'a self, model: &'a str) -> &'a str {
-        self.model_map.get(model).map_or(model, String::as_str)
+        let alike = |(name, _): &(&String, &String)| name.eq_ignore_ascii_case(model);
+        self.model_map.iter().find(alike).map_or(model, |(_, wire)| wire)
     }
 }
 

@@ -23,15 +23,17 @@ impl Price {
     }
 }
 
-/// List prices of common models, under the configured ones (`prices.<model>`).
+/// List prices of common models, under the configured ones (`prices.<model>`). Models' names are the same in upper and
+/// lower case.
 #[derive(Debug, Clone, Default)]
 pub struct PriceTable {
+    /// By names in lower case.
     configured: BTreeMap<String, Price>,
 }
 
 impl PriceTable {
     pub fn with_configured(configured: impl IntoIterator<Item = (String, Price)>) -> Self {
-        Self { configured: configured.into_iter().collect() }
+        Self { configured: configured.into_iter().map(|(model, price)| (model.to_lowercase(), price)).collect() }
     }
 
     /// What a call cost; `None` when the model's price is not known.
@@ -49,11 +51,12 @@ impl PriceTable {
     }
 
     fn price(&self, model: &str) -> Option<Price> {
-        if let Some(price) = self.configured.get(model) {
+        let model = model.to_lowercase();
+        if let Some(price) = self.configured.get(&model) {
             return Some(*price);
         }
         // `openai/gpt-4o` and the like, as gateways name them.
-        let name = model.rsplit('/').next().unwrap_or(model);
+        let name = model.rsplit('/').next().unwrap_or(&model);
         let configured = self.configured.iter().map(|(known, price)| (known.as_str(), *price));
         best(configured, name).or_else(|| best(LIST_PRICES.iter().map(|&(known, i, o)| (known, usd(i, o))), name))
     }
@@ -155,9 +158,10 @@ mod tests {
         let price = |input, output| Price::per_million(input, output).unwrap();
         let table = PriceTable::with_configured([
             ("gpt-4".to_owned(), price(1.0, 2.0)),
-            ("llama3:8b".to_owned(), price(0.0, 0.0)),
+            ("Llama3:8B".to_owned(), price(0.0, 0.0)),
         ]);
         assert_eq!(million("gpt-4-0613", &table), Some(3.0));
+        assert_eq!(million("GPT-4-0613", &table), Some(3.0));
         assert_eq!(million("llama3:8b", &table), Some(0.0));
         assert_eq!(table.estimate("gpt-4", 1_000_000), Some(1.5));
         assert_eq!(table.estimate("unknown", 1), None);

@@ -150,6 +150,13 @@ macro_rules! number_id {
             }
         }
 
+        impl FromStr for $name {
+            type Err = &'static str;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::parse(text).ok_or($refusal)
+            }
+        }
+
         impl TryFrom<i64> for $name {
             type Error = &'static str;
             fn try_from(id: i64) -> Result<Self, Self::Error> {

@@ -1,6 +1,7 @@
-//! Points in time, in milliseconds. The clock itself lives in the runtime.
+//! Points in time, in milliseconds. What time it is, others say.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -30,6 +31,14 @@ impl Timestamp {
     pub const fn millis_since(self, earlier: Self) -> i64 {
         let difference = self.0.saturating_sub(earlier.0);
         if difference > 0 { difference } else { 0 }
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// Times before 1970 become its beginning.
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
 

@@ -43,12 +43,10 @@ pub fn random_u32() -> u32 {
 
 fn fill(bytes: &mut [u8]) {
     // A system without randomness cannot keep a secret either; there is nothing sensible to go on with.
-    #[allow(clippy::expect_used)]
     getrandom::fill(bytes).expect("the system has no source of randomness");
 }
 
 fn named<T, E: std::fmt::Debug>(parse: fn(&str) -> Result<T, E>, kind: &str) -> T {
     // A kind, a dash and hex digits always make a valid id.
-    #[allow(clippy::expect_used)]
     parse(&format!("{kind}-{}", random_hex(12))).expect("an id of hex digits is valid")
 }

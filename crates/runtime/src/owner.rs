@@ -319,7 +319,6 @@ impl Owner {
                 session_id: self.name.id.clone(),
                 user_id: space.map(|space| space.user),
                 project_id: space.map(|space| space.project),
-                description: None,
                 system_prompt: loaded.system_prompt.clone(),
                 created_at: now(),
                 owner: Some(self.runtime.server_id.clone()),

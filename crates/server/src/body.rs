@@ -1,9 +1,10 @@
 //! Requests become proven types here, or clear errors.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use axum::body::to_bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::body::{HttpBody, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use codelab_protocol::{ErrorCode, SessionId};
@@ -26,6 +27,19 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         read(request, app.body_bytes).await.map(Self)
+    }
+}
+
+/// A JSON body within the limit, for routes whose fields are all optional: a request that brings nothing asks for the
+/// default.
+pub(crate) struct OptionalJsonBody<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let is_empty = request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_TYPE);
+        if is_empty { Ok(Self(T::default())) } else { read(request, app.body_bytes).await.map(Self) }
     }
 }
 
@@ -96,16 +110,21 @@ fn is_length_limit(error: &axum::Error) -> bool {
     false
 }
 
-/// The session a path names. A text that cannot be a session id names none.
+/// What a part of the path names, by the part's name. A text that cannot be such an id names none.
+pub(crate) async fn path_id<T: FromStr>(parts: &mut Parts, app: &App, name: &str) -> Option<T> {
+    let path = RawPathParams::from_request_parts(parts, app).await.ok()?;
+    let (_, text) = path.iter().find(|(part, _)| *part == name)?;
+    text.parse().ok()
+}
+
+/// The session a path names.
 pub(crate) struct SessionPath(pub SessionId);
 
 impl FromRequestParts<App> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let not_found = || ApiError::new(ErrorCode::SessionNotFound, "Session not found");
-        let Path(text) = Path::<String>::from_request_parts(parts, app).await.map_err(|_| not_found())?;
-        SessionId::parse(&text).map(Self).map_err(|_| not_found())
+        path_id(parts, app, "session_id").await.map(Self).ok_or_else(ApiError::no_session)
     }
 }
 

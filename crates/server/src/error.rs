@@ -41,6 +41,10 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
+    pub fn no_session() -> Self {
+        Self::new(ErrorCode::SessionNotFound, "Session not found")
+    }
+
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -66,6 +70,27 @@ impl ApiError {
 
     pub fn at(self, status: StatusCode) -> Self {
         Self { status, ..self }
+    }
+}
+
+/// For what is done to something that was there when the request began.
+pub(crate) trait OrMissing<T> {
+    /// `missing` is the answer where it has gone since.
+    fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T>;
+}
+
+impl<T> OrMissing<T> for Result<T, StoreError> {
+    fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T> {
+        self.map_err(|error| if error == StoreError::NotFound { missing() } else { ApiError::not_stored(error) })
+    }
+}
+
+impl<T> OrMissing<T> for Result<T, RuntimeError> {
+    fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T> {
+        self.map_err(|error| match error {
+            RuntimeError::Store(StoreError::NotFound) | RuntimeError::NotStored(StoreError::NotFound) => missing(),
+            error => error.into(),
+        })
     }
 }
 

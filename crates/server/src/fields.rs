@@ -1,5 +1,7 @@
 //! What users may write into projects and agents. Each check takes what was sent and gives what is stored.
 
+use std::fmt::Display;
+
 use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use codelab_protocol::{AgentName, Patch, Tool};
 use serde_json::{Map, Value};
@@ -43,45 +45,19 @@ pub(crate) fn not_null<T>(field: &str, given: Patch<T>) -> ApiResult<Option<T>> 
 }
 
 pub(crate) fn project_name(text: String) -> ApiResult<String> {
-    let name = text.trim();
-    if name.is_empty() {
-        return Err(wrong("name", "must not be blank"));
-    }
-    if name.chars().any(char::is_control) {
-        return Err(wrong("name", "must be one line"));
-    }
-    at_most("name", PROJECT_NAME_CHARS, name.to_owned())
+    heading("name", PROJECT_NAME_CHARS, &text)
 }
 
 pub(crate) fn title(text: String) -> ApiResult<String> {
-    let title = text.trim();
-    if title.is_empty() {
-        return Err(wrong("title", "must not be blank"));
-    }
-    if title.chars().any(char::is_control) {
-        return Err(wrong("title", "must be one line"));
-    }
-    at_most("title", TITLE_CHARS, title.to_owned())
+    heading("title", TITLE_CHARS, &text)
 }
 
 pub(crate) fn context_text(text: String) -> ApiResult<String> {
-    if text.trim().is_empty() {
-        return Err(ApiError::missing("text"));
-    }
-    if text.len() > CONTEXT_TEXT_BYTES {
-        return Err(wrong("text", "must be at most 65536 bytes"));
-    }
-    Ok(text)
+    said("text", CONTEXT_TEXT_BYTES, text)
 }
 
 pub(crate) fn context_query(text: String) -> ApiResult<String> {
-    if text.trim().is_empty() {
-        return Err(ApiError::missing("query"));
-    }
-    if text.len() > CONTEXT_QUERY_BYTES {
-        return Err(wrong("query", "must be at most 16384 bytes"));
-    }
-    Ok(text)
+    said("query", CONTEXT_QUERY_BYTES, text)
 }
 
 pub(crate) fn context_kind(text: String) -> ApiResult<String> {
@@ -93,7 +69,10 @@ pub(crate) fn context_kind(text: String) -> ApiResult<String> {
 
 pub(crate) fn metadata(given: Map<String, Value>) -> ApiResult<Map<String, Value>> {
     let bytes = serde_json::to_vec(&given).map_or(usize::MAX, |json| json.len());
-    if bytes > METADATA_BYTES { Err(wrong("metadata", "must be at most 16384 bytes of JSON")) } else { Ok(given) }
+    if bytes > METADATA_BYTES {
+        return Err(wrong("metadata", &format!("must be at most {METADATA_BYTES} bytes of JSON")));
+    }
+    Ok(given)
 }
 
 pub(crate) fn workspace(text: String) -> ApiResult<String> {
@@ -108,11 +87,11 @@ pub(crate) fn project_description(text: String) -> ApiResult<String> {
 }
 
 pub(crate) fn budget_usd(usd: f64) -> ApiResult<f64> {
-    if (0.0..=MAX_BUDGET_USD).contains(&usd) { Ok(usd) } else { Err(wrong("budget_usd", "must be 0 to 1000000000")) }
+    within("budget_usd", 0.0, MAX_BUDGET_USD, usd)
 }
 
 pub(crate) fn budget_tokens(tokens: u64) -> ApiResult<u64> {
-    if tokens <= MAX_BUDGET_TOKENS { Ok(tokens) } else { Err(wrong("budget_tokens", "is too large")) }
+    within("budget_tokens", 0, MAX_BUDGET_TOKENS, tokens)
 }
 
 pub(crate) fn agent_name(text: &str) -> ApiResult<AgentName> {
@@ -141,18 +120,15 @@ pub(crate) fn model(text: String) -> ApiResult<String> {
 }
 
 pub(crate) fn temperature(value: f64) -> ApiResult<f64> {
-    if (0.0..=MAX_TEMPERATURE).contains(&value) { Ok(value) } else { Err(wrong("temperature", "must be 0 to 2")) }
+    within("temperature", 0.0, MAX_TEMPERATURE, value)
 }
 
 pub(crate) fn max_tokens(value: u32) -> ApiResult<u32> {
-    if (1..=MAX_TOKENS).contains(&value) { Ok(value) } else { Err(wrong("max_tokens", "must be 1 to 200000")) }
+    within("max_tokens", 1, MAX_TOKENS, value)
 }
 
 pub(crate) fn system_prompt(text: String) -> ApiResult<String> {
-    if text.len() > SYSTEM_PROMPT_BYTES {
-        return Err(wrong("system_prompt", &format!("must be at most {SYSTEM_PROMPT_BYTES} bytes")));
-    }
-    Ok(text)
+    at_most_bytes("system_prompt", SYSTEM_PROMPT_BYTES, text)
 }
 
 /// Each tool once, in the order given.
@@ -184,12 +160,44 @@ pub(crate) fn file_restrictions(patterns: Vec<String>) -> ApiResult<Vec<String>>
 }
 
 pub(crate) fn concurrency_limit(value: u32) -> ApiResult<u32> {
-    if (1..=MAX_CONCURRENCY).contains(&value) { Ok(value) } else { Err(wrong("concurrency_limit", "must be 1 to 64")) }
+    within("concurrency_limit", 1, MAX_CONCURRENCY, value)
+}
+
+/// Also for what a query holds.
+pub(crate) fn within<T: PartialOrd + Display>(field: &str, min: T, max: T, value: T) -> ApiResult<T> {
+    if (&min..=&max).contains(&&value) { Ok(value) } else { Err(wrong(field, &format!("must be {min} to {max}"))) }
+}
+
+/// One line that is not blank.
+fn heading(field: &str, max_chars: usize, text: &str) -> ApiResult<String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(wrong(field, "must not be blank"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(wrong(field, "must be one line"));
+    }
+    at_most(field, max_chars, text.to_owned())
+}
+
+/// A text of any lines; a blank one is as good as none.
+fn said(field: &str, max_bytes: usize, text: String) -> ApiResult<String> {
+    if text.trim().is_empty() {
+        return Err(ApiError::missing(field));
+    }
+    at_most_bytes(field, max_bytes, text)
 }
 
 fn at_most(field: &str, max_chars: usize, text: String) -> ApiResult<String> {
     if text.chars().count() > max_chars {
         return Err(wrong(field, &format!("must be at most {max_chars} characters")));
+    }
+    Ok(text)
+}
+
+fn at_most_bytes(field: &str, max_bytes: usize, text: String) -> ApiResult<String> {
+    if text.len() > max_bytes {
+        return Err(wrong(field, &format!("must be at most {max_bytes} bytes")));
     }
     Ok(text)
 }

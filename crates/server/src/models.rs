@@ -10,6 +10,7 @@ pub(crate) struct KnownModels {
     /// The model of agents that name none.
     default: String,
     prices: PriceTable,
+    /// In lower case.
     mapped: BTreeSet<String>,
     /// Every call goes to one model, whatever its name.
     overridden: bool,
@@ -20,7 +21,7 @@ impl KnownModels {
         Self {
             default: settings.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
             prices: settings.prices.clone(),
-            mapped: settings.model_map.keys().cloned().collect(),
+            mapped: settings.model_map.keys().map(|name| name.to_lowercase()).collect(),
             overridden: settings.model_override.is_some(),
         }
     }
@@ -33,7 +34,7 @@ impl KnownModels {
     pub fn knows(&self, model: &str) -> bool {
         self.overridden
             || model == self.default
-            || self.mapped.contains(model)
+            || self.mapped.contains(&model.to_lowercase())
             || self.prices.estimate(model, 1).is_some()
     }
 }

@@ -11,6 +11,7 @@ mod frame;
 mod global_chat;
 mod health;
 mod login;
+mod long_list;
 mod page;
 mod paging;
 mod project_agents;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use codelab_engine::{Team, starter_pack};
 use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
 use codelab_memory::{EdgeOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
-use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_runtime::{AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
@@ -95,7 +94,7 @@ impl Server {
             prompt: settings.prompt,
             region: settings.region,
             log_prompts: settings.log_prompts,
-            policy: Policy::default(),
+            policy: settings.policy,
             default_model: models.default_model().to_owned(),
             metrics: Metrics::new(),
             live: LiveLimits::default(),

@@ -70,36 +70,48 @@ pub enum Break {
     Head,
 }
 
-/// Checks a whole chain: `rows` in order, and the head that is kept apart from them.
-pub fn verify(
+/// A chain that is followed from its first row.
+pub struct Chain<'a> {
     realm: Realm,
-    session_id: &SessionId,
-    rows: &[AuditRow],
-    head: Option<&AuditHead>,
-) -> Result<(), BrokenAt> {
-    let mut end = genesis();
-    for row in rows {
-        let ord = end.count + 1;
-        let broken = |why| Err(BrokenAt { ord, why });
-        if row.ord != ord {
-            return broken(Break::Missing);
-        }
-        if row.hash != audit_hash(&end.head, realm, session_id, ord, &row.record) {
-            return broken(Break::Hash);
-        }
-        check_arguments(&row.record).or_else(broken)?;
-        end = head_of(row);
+    session_id: &'a SessionId,
+    end: AuditHead,
+}
+
+impl<'a> Chain<'a> {
+    pub fn new(realm: Realm, session_id: &'a SessionId) -> Self {
+        Self { realm, session_id, end: genesis() }
     }
-    let ord = end.count;
-    let why = match head {
-        None if rows.is_empty() => return Ok(()),
-        None => Break::HeadMissing,
-        Some(head) if head.count > end.count => Break::TailCut,
-        Some(head) if head.count < end.count => Break::NotCounted,
-        Some(head) if head.head != end.head => Break::Head,
-        Some(_) => return Ok(()),
-    };
-    Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
+
+    /// The rows that come next, in order.
+    pub fn follow(&mut self, rows: &[AuditRow]) -> Result<(), BrokenAt> {
+        for row in rows {
+            let ord = self.end.count + 1;
+            let broken = |why| Err(BrokenAt { ord, why });
+            if row.ord != ord {
+                return broken(Break::Missing);
+            }
+            if row.hash != audit_hash(&self.end.head, self.realm, self.session_id, ord, &row.record) {
+                return broken(Break::Hash);
+            }
+            check_arguments(&row.record).or_else(broken)?;
+            self.end = head_of(row);
+        }
+        Ok(())
+    }
+
+    /// Whether these were all rows, by the head that is kept apart from them.
+    pub fn ends_at(self, head: Option<&AuditHead>) -> Result<AuditHead, BrokenAt> {
+        let ord = self.end.count;
+        let why = match head {
+            None if ord == 0 => return Ok(self.end),
+            None => Break::HeadMissing,
+            Some(head) if head.count > ord => Break::TailCut,
+            Some(head) if head.count < ord => Break::NotCounted,
+            Some(head) if head.head != self.end.head => Break::Head,
+            Some(_) => return Ok(self.end),
+        };
+        Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
+    }
 }
 
 /// Arguments that are still there must be those whose digest is in the chain.

@@ -1,8 +1,9 @@
 //! One row of a result, read column by column in the order of the SELECT, whichever database it came from.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
-use codelab_protocol::{AgentName, Digest, ProjectId, SessionId, Timestamp, TurnId, UserId};
+use codelab_protocol::{Digest, ProjectId, Timestamp, TurnId, UserId};
 
 use crate::StoreError;
 
@@ -104,12 +105,13 @@ impl<'a> Columns<'a> {
         number.map(|number| UserId::new(number).ok_or_else(|| self.invalid())).transpose()
     }
 
-    pub fn agent(&mut self) -> Result<AgentName, StoreError> {
-        self.parsed(|text| AgentName::parse(text).ok())
+    /// A text of `protocol`'s ids.
+    pub fn id<T: FromStr>(&mut self) -> Result<T, StoreError> {
+        self.parsed(|text| text.parse().ok())
     }
 
-    pub fn session(&mut self) -> Result<SessionId, StoreError> {
-        self.parsed(|text| SessionId::parse(text).ok())
+    pub fn optional_id<T: FromStr>(&mut self) -> Result<Option<T>, StoreError> {
+        self.optional_parsed(|text| text.parse().ok())
     }
 
     pub fn flag(&mut self) -> Result<bool, StoreError> {
@@ -136,7 +138,7 @@ impl<'a> Columns<'a> {
         Ok(self.optional_text()?.map(|text| Digest::from_wire(&text)))
     }
 
-    /// A text that stands for a value: an id, a status.
+    /// A text that stands for a value, such as a status.
     pub fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, StoreError> {
         let text = self.text()?;
         parse(&text).ok_or_else(|| self.invalid())

@@ -85,7 +85,6 @@ pub struct NewSession {
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
-    pub description: Option<String>,
     pub system_prompt: Option<String>,
     pub created_at: Timestamp,
     pub owner: Option<String>,

@@ -61,11 +61,9 @@ pub struct SessionRow {
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
     pub title: Option<String>,
-    pub description: Option<String>,
     pub system_prompt: Option<String>,
     pub created_at: Timestamp,
     pub last_activity: Timestamp,
-    pub is_active: bool,
     pub deleted_at: Option<Timestamp>,
     pub message_count: u64,
     /// The number of the newest event, 0 when there is none.
@@ -94,9 +92,6 @@ pub struct SessionRef {
     pub key: SessionKey,
     pub realm: Realm,
     pub session_id: SessionId,
-    pub user_id: Option<UserId>,
-    pub project_id: Option<ProjectId>,
-    pub wake_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -156,15 +151,11 @@ pub struct ContextRow {
 pub struct ApprovalRow {
     pub info: ApprovalInfo,
     pub status: ApprovalStatus,
-    pub decided_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallRow {
-    pub call_id: CallId,
     pub turn: TurnId,
-    pub tool_name: String,
-    pub status: ToolCallStatus,
     /// The digest of the result that was taken, so that a repeat is known from a different one.
     pub result_digest: Option<Digest>,
     /// The events that the result caused come after this one.
@@ -215,5 +206,4 @@ pub struct AuditSession {
     pub key: SessionKey,
     /// Absent when neither a head nor the session is left to tell.
     pub name: Option<(Realm, SessionId)>,
-    pub head: Option<AuditHead>,
 }

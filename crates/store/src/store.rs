@@ -15,6 +15,7 @@ use crate::{Realm, SessionKey, StoreError};
 mod audit;
 mod life;
 mod logins;
+mod pages;
 #[cfg(test)]
 mod query_plan;
 mod read;

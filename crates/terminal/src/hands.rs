@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codelab_client::{Client, ClientError};
+use codelab_policy::Policy;
 use codelab_protocol::{AttachClient, CallId, ClientId, CommandPart, ProjectId, SessionId, Tool, ToolCall, UserId};
 use codelab_workspace::{CallKey, Journal, JournalError, Launcher, Network, OpenError, Options, Sandbox, Workspace};
 use serde_json::{Map, Value};
@@ -46,6 +47,8 @@ pub struct HandsOptions {
     pub launcher: Launcher,
     /// Whether commands reach other machines.
     pub network: Network,
+    /// What asks here, whatever the server decided.
+    pub policy: Policy,
     /// Who is asked at this machine. With nobody there, what would ask is refused.
     pub ask: Option<mpsc::Sender<Question>>,
 }
@@ -161,8 +164,8 @@ pub(crate) struct Shared {
 impl Hands {
     /// Reports what an earlier process left, attaches, and works until it is stopped.
     pub async fn start(options: HandsOptions) -> Result<Self, HandsError> {
-        let HandsOptions { client, server, user_id, project, serves, workspace_root, data_dir, launcher, network, ask } =
-            options;
+        let HandsOptions { client, server, user_id, project, serves, .. } = options;
+        let HandsOptions { workspace_root, data_dir, launcher, network, policy, ask, .. } = options;
         let project = match project {
             Some(project) => project,
             None => default_project(&client).await?,
@@ -174,6 +177,7 @@ impl Hands {
                 user_id,
                 data_dir: Some(data_dir.clone()),
                 network,
+                policy,
                 sandbox: detection.sandbox,
                 ..Options::new(launcher)
             },

@@ -1,7 +1,7 @@
 //! A real server on a free port with a scripted model, and ways to talk to it in a test.
 //!
 //! Panics where a test would: everything here is for tests only.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test kit fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test kit fails by panicking")]
 
 mod asked;
 mod database;

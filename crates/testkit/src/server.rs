@@ -1,13 +1,12 @@
 //! `TestServer`: the product itself, in this process, on port 0 and a temporary data folder.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use codelab_client::{Access, Client, ClientError, EventStream, Method};
 use codelab_fakemodel::{FakeModel, RecordedRequest};
 use codelab_protocol::{
-    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry, Timestamp,
-    UserId,
+    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry, UserId,
 };
 use codelab_server::{Flags, Identity, Server, Settings, StartError, sign_token};
 use serde_json::Value;
@@ -70,9 +69,8 @@ impl TestServer {
     pub fn token(&self, user: i64) -> String {
         let server = self.server.as_ref().expect("the server runs");
         let identity = Identity::of(UserId::new(user).expect("a positive number"));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Timestamp::from_millis(now.as_millis() as i64);
-        sign_token(&identity, &server.secrets.jwt_secret, now, 3600).expect("a token can be signed")
+        sign_token(&identity, &server.secrets.jwt_secret, SystemTime::now().into(), 3600)
+            .expect("a token can be signed")
     }
 
     pub fn data_dir(&self) -> &Path {

@@ -20,12 +20,19 @@ export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessi
 
 /** Everything said, oldest first. */
 export async function allMessages(session_id: string): Promise<Message[]> {
-  const messages: Message[] = [];
-  for (;;) {
-    const query = { limit: PAGE, offset: messages.length };
+  return whole(async (query) => {
     const list = await value(client.GET("/my/chat/{session_id}/messages", { params: { path: { session_id }, query } }));
-    messages.push(...list.messages);
-    if (list.messages.length < PAGE) return messages;
+    return [list.messages, list.total];
+  });
+}
+
+/** Every page of a list. One with large things in it is short without being the last. */
+async function whole<T>(page: (query: { limit: number; offset: number }) => Promise<[T[], number]>): Promise<T[]> {
+  const all: T[] = [];
+  for (;;) {
+    const [some, total] = await page({ limit: PAGE, offset: all.length });
+    all.push(...some);
+    if (some.length === 0 || all.length >= total) return all;
   }
 }
 
@@ -87,11 +94,11 @@ export const answerQuestion = (session_id: string, call_id: string, answer: stri
     }),
   );
 
-export async function listPlans(id: string) {
-  const query = { limit: PAGE };
-  const list = await value(client.GET("/my/chat/{session_id}/plans", { params: { path: { session_id: id }, query } }));
-  return list.plans;
-}
+export const listPlans = (session_id: string) =>
+  whole(async (query) => {
+    const list = await value(client.GET("/my/chat/{session_id}/plans", { params: { path: { session_id }, query } }));
+    return [list.plans, list.total];
+  });
 
 export const decidePlan = (session_id: string, plan_id: string, body: PlanDecision) =>
   value(

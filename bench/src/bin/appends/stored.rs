@@ -74,7 +74,6 @@ impl Stored {
             session_id: SessionId::parse(&format!("bench-{number:016x}"))?,
             user_id: None,
             project_id: None,
-            description: None,
             system_prompt: None,
             created_at: Timestamp::from_millis(0),
             owner: None,

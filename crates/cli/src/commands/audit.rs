@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use codelab_store::{AuditSession, Store, StoreOptions, audit_chain};
+use codelab_store::{AuditSession, Store, StoreOptions};
 
 use super::{Place, say};
 
@@ -42,13 +42,7 @@ async fn check_all(store: &Store) -> anyhow::Result<ExitCode> {
         after = Some(last.key);
         for session in page {
             sessions += 1;
-            let mut outcome = check(store, &session).await?;
-            if outcome.is_err() {
-                // A decision may have come between reading the head and its rows.
-                let head = store.audit_head(session.key).await?;
-                outcome = check(store, &AuditSession { head, ..session }).await?;
-            }
-            match outcome {
+            match check(store, &session).await? {
                 Ok(count) => rows += count,
                 Err(problem) => {
                     broken += 1;
@@ -66,12 +60,9 @@ async fn check_all(store: &Store) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(store: &Store, session: &AuditSession) -> anyhow::Result<Result<u64, String>> {
-    let rows = store.audit(session.key).await?;
     let Some((realm, id)) = &session.name else {
         return Ok(Err(format!("session number {}: its head is missing", session.key)));
     };
-    Ok(match audit_chain::verify(*realm, id, &rows, session.head.as_ref()) {
-        Ok(()) => Ok(rows.len() as u64),
-        Err(problem) => Err(format!("session {id}: {problem}")),
-    })
+    let verified = store.verify_audit(session.key, *realm, id).await?;
+    Ok(verified.map(|head| head.count).map_err(|problem| format!("session {id}: {problem}")))
 }

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
 use codelab_client::{Access, Client, ClientError};
+use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_server::{Identity, Server, Settings, living_url};
 use serde_json::Value;
@@ -49,6 +50,8 @@ pub struct Connection {
     pub name: String,
     pub user_id: Option<UserId>,
     pub data_dir: PathBuf,
+    /// What asks a person at this machine, by its own settings.
+    pub policy: Policy,
     /// The server inside this process, if it was started for this command; to be stopped by it.
     pub server: Option<Server>,
 }
@@ -65,7 +68,8 @@ impl Target {
             let client = Client::new(url, Access::Bearer(token.clone()))?;
             reachable(&client).await.with_context(|| format!("the server at {url}"))?;
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
-            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, server: None });
+            let policy = settings.policy;
+            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, policy, server: None });
         }
         match (self.running(&settings).await?, when_missing) {
             (Some(connection), _) => Ok(connection),
@@ -129,7 +133,8 @@ pub fn local(
         }
     };
     let client = Client::new(&url, access)?;
-    Ok(Connection { client, url, name, user_id, data_dir, server: None })
+    let policy = settings.policy.clone();
+    Ok(Connection { client, url, name, user_id, data_dir, policy, server: None })
 }
 
 /// Whether somebody listens who knows this user.

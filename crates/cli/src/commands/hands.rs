@@ -51,6 +51,7 @@ impl HandsFlags {
             data_dir: connection.data_dir.clone(),
             launcher: Launcher::current([SANDBOX_EXEC])?,
             network: if self.network { Network::On } else { Network::Off },
+            policy: connection.policy.clone(),
             ask,
         });
         Ok(hands.await?)

@@ -30,6 +30,8 @@ pub struct Pretender {
 
 /// Short, so that a lease has to be renewed within a test.
 const LEASE_SECONDS: u64 = 3;
+/// A session whose details are not what they should be.
+pub const UNREADABLE: &str = "unreadable";
 /// A call with this in its id can be claimed once and not kept.
 pub const LOST: &str = "lost";
 
@@ -61,7 +63,11 @@ impl Hands {
     }
 
     pub fn offer(&self, call: &Value) {
-        let event = json!({"type": "tool_call", "session_id": "s1", "seq": 1, "timestamp": TIME, "data": call});
+        self.offer_in("s1", call);
+    }
+
+    pub fn offer_in(&self, session: &str, call: &Value) {
+        let event = json!({"type": "tool_call", "session_id": session, "seq": 1, "timestamp": TIME, "data": call});
         self.server.events.send(format!("event: tool_call\ndata: {event}\n\n")).unwrap();
     }
 
@@ -107,10 +113,15 @@ fn router(server: Pretender) -> Router {
 }
 
 async fn sessions() -> Json<Value> {
-    Json(json!({"sessions": [], "total": 0, "limit": 50, "offset": 0}))
+    let session = json!({"session_id": UNREADABLE, "project_id": 1, "title": null, "created_at": TIME,
+        "last_activity": TIME, "message_count": 0});
+    Json(json!({"sessions": [session], "total": 1, "limit": 50, "offset": 0}))
 }
 
 async fn detail(Segments(session): Segments<String>) -> Json<Value> {
+    if session == UNREADABLE {
+        return Json(json!({}));
+    }
     let usage = json!({"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0, "cost_usd": 0.0,
         "cost_known": true});
     Json(json!({"session_id": session, "project_id": 1, "title": null, "created_at": TIME, "last_activity": TIME,

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::lab::Lab;
-use crate::pretender::{Hands, LOST, call, corpus};
+use crate::pretender::{Hands, LOST, UNREADABLE, call, corpus};
 
 #[tokio::test]
 async fn no_hostile_command_runs_unasked() {
@@ -37,6 +37,17 @@ async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
         true => assert_eq!(result["stdout"], "a.txt\n", "{result}"),
         false => assert!(result["error"].as_str().unwrap().contains("nobody is at the client"), "{result}"),
     }
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
+    let lab = Lab::new().await;
+    let hands = Hands::start(&lab).await;
+    std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
+    let read = |id| call(id, "read_file", json!({"path": "a.txt"}), false);
+    hands.offer_in(UNREADABLE, &read("unread"));
+    assert_eq!(hands.run(&read("read")).await["content"], "x");
+    assert_eq!(hands.claims("unread"), 0);
 }
 
 #[tokio::test]

@@ -26,6 +26,24 @@ async fn one_process_serves_and_works() {
 }
 
 #[tokio::test]
+async fn an_operators_own_rules_hold_in_the_workspace_too() {
+    let lab = Lab::new().await;
+    std::fs::write(lab.data.join("codelab.toml"), "[policy]\nprotected_paths = [\"deploy\"]\n").unwrap();
+    std::fs::create_dir(lab.workspace.join("deploy")).unwrap();
+    std::os::unix::fs::symlink("deploy", lab.workspace.join("plain")).unwrap();
+    let server = lab.serve(&["--workspace", lab.workspace.to_str().unwrap()]).await;
+    server.says("working in ").await;
+    let person = lab.person().await;
+    // Whoever approves this has not seen where the link leads.
+    lab.model.reply(Reply::tool_call("write_file", json!({"path": "plain/a.yaml", "content": "x"})));
+    person.says("write it").await;
+    person.approves_until_done().await;
+    assert!(lab.last_request().contains("deploy/a.yaml"), "{}", lab.last_request());
+    assert!(!lab.workspace.join("deploy/a.yaml").exists());
+    assert_eq!(server.stop().await, Some(0));
+}
+
+#[tokio::test]
 async fn a_workspace_that_cannot_be_opened_stops_the_start() {
     let lab = Lab::new().await;
     let output = lab.run(&["serve", "--addr", "127.0.0.1:0", "--workspace", "/no/such/folder"]).await;

@@ -82,7 +82,8 @@ async fn every_call_goes_to_its_route() {
     client.chat_messages(&id, Some(Role::User), Some(2), None).await.unwrap();
     assert!(client.cancel_chat(&id, false).await.unwrap().cancelled);
     client.cancel_chat(&id, true).await.unwrap();
-    client.plans(&id).await.unwrap();
+    client.plans(&id, 5, 10).await.unwrap();
+    assert!(client.newest_plan(&id).await.unwrap().is_none());
     client.plan(&id, &plan).await.unwrap();
     let approve = PlanDecision { decision: Some("approve".into()), ..PlanDecision::default() };
     assert_eq!(client.decide_plan(&id, &plan, &approve).await.unwrap().plan_id, plan);
@@ -117,7 +118,8 @@ async fn every_call_goes_to_its_route() {
         "GET /my/chat/sessions?project_id=3&limit=5&offset=10",
         "GET /my/chat/s:1/messages?limit=2&role=user",
         "POST /my/chat/s:1/cancel?queue=drop",
-        "GET /my/chat/s:1/plans?limit=1000",
+        "GET /my/chat/s:1/plans?limit=5&offset=10",
+        "GET /my/chat/s:1/plans?limit=1&offset=0",
         "GET /my/chat/s:1/plans/p1/tasks/t1/messages?limit=1000",
         "GET /my/chat/s:1/approvals?limit=1000",
         "GET /my/approvals?limit=1000",

@@ -32,7 +32,6 @@ pub fn chat_request(message: &GlobalMessage) -> String {
 fn remembered(message: &GlobalMessage) -> Message {
     let own = message.role == GlobalRole::Agent && message.author == ADAPTIVE_AGENT;
     // A number is a valid id.
-    #[allow(clippy::expect_used)]
     let message_id = MessageId::parse(&message.id.to_string()).expect("digits are a valid message id");
     Message {
         message_id,

@@ -76,7 +76,7 @@ async fn the_key_goes_where_the_server_looks_for_it() {
 
 #[tokio::test]
 async fn names_are_rewritten_on_the_wire() {
-    let map = |to: &str| [("gpt-4".to_owned(), to.to_owned())].into();
+    let map = |to: &str| [("GPT-4".to_owned(), to.to_owned())].into();
     for (model_map, model_override, wanted, is_priced) in [
         (map("llama3"), None, "llama3", false),
         (map("gpt-4o"), None, "gpt-4o", true),

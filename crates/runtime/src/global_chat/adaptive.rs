@@ -84,7 +84,6 @@ enum Next {
 impl<'a> Work<'a> {
     fn new(runtime: &'a Inner, team: &'a Team, woken_by: &'a GlobalMessage) -> Self {
         // A name that is valid by its letters.
-        #[allow(clippy::expect_used)]
         let id = SessionId::parse(ADAPTIVE_AGENT).expect("letters are a valid session id");
         let before = runtime.chat.known_to(woken_by.id, runtime.prompt.messages);
         Self {

@@ -1,6 +1,7 @@
 //! Where settings come from, merged into one table.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -36,6 +37,11 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
 /// Settings without a table; any other `CODELAB_X` without `__` is not a setting.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
 
+const MODEL_MAP: &str = "model_map";
+const PRICES: &str = "prices";
+/// Tables by models' names.
+const OF_MODELS: [&str; 2] = [MODEL_MAP, PRICES];
+
 /// These stay texts even if they look like numbers.
 const TEXTS: [&str; 11] = [
     "database.url",
@@ -67,20 +73,54 @@ pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) 
     let mut table = read_file(flags, data_dir)?;
     for (name, setting) in PLAIN_NAMES {
         if let Some(value) = environment.get(name).filter(|value| !value.is_empty()) {
-            set(&mut table, setting, value)?;
+            set(&mut table, &Setting::dotted(setting), value)?;
         }
     }
     for (name, value) in environment {
-        let Some(rest) = name.strip_prefix("CODELAB_") else { continue };
-        let setting = rest.to_lowercase().replace("__", ".");
-        if rest.contains("__") || TOP_LEVEL.contains(&setting.as_str()) {
+        if let Some(setting) = name.strip_prefix("CODELAB_").and_then(Setting::from_environment) {
             set(&mut table, &setting, value)?;
         }
     }
     if let Some(addr) = &flags.addr {
-        set(&mut table, "addr", addr)?;
+        set(&mut table, &Setting::dotted("addr"), addr)?;
     }
     Ok(table)
+}
+
+/// Where a setting stands: the tables it is in, and its own name. A name may hold dots, as models' names do.
+struct Setting(Vec<String>);
+
+impl Setting {
+    fn dotted(text: &str) -> Self {
+        Self(text.split('.').map(str::to_owned).collect())
+    }
+
+    /// `LIMITS__STEPS` is `limits.steps`. Models' names are kept as they are written; what cannot stand in a name that a
+    /// shell exports can still be given with `env` or by a container's settings.
+    fn from_environment(name: &str) -> Option<Self> {
+        let lower = name.to_lowercase();
+        let Some((table, rest)) = name.split_once("__") else {
+            return TOP_LEVEL.contains(&lower.as_str()).then(|| Self(vec![lower]));
+        };
+        let table = table.to_lowercase();
+        if !OF_MODELS.contains(&table.as_str()) {
+            return Some(Self(lower.split("__").map(str::to_owned).collect()));
+        }
+        Some(Self(match rest.rsplit_once("__") {
+            Some((model, field)) if table == PRICES => vec![table, model.to_owned(), field.to_lowercase()],
+            _ => vec![table, rest.to_owned()],
+        }))
+    }
+
+    fn is_text(&self) -> bool {
+        self.0.first().is_some_and(|table| table == MODEL_MAP) || TEXTS.contains(&self.to_string().as_str())
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
 }
 
 /// The file that was named, else the one in the data folder; never one from the working folder, which may be hostile.
@@ -98,25 +138,30 @@ fn read_file(flags: &Flags, data_dir: &Path) -> Result<Table, ConfigError> {
     })
 }
 
-fn set(table: &mut Table, setting: &str, text: &str) -> Result<(), ConfigError> {
-    let mut parts: Vec<&str> = setting.split('.').collect();
-    let Some(last) = parts.pop().filter(|last| !last.is_empty()) else {
-        return Err(wrong(setting, "is not a setting"));
-    };
+fn set(table: &mut Table, setting: &Setting, text: &str) -> Result<(), ConfigError> {
+    let refused = || wrong(&setting.to_string(), "is not a setting");
+    let (last, tables) = setting.0.split_last().filter(|(last, _)| !last.is_empty()).ok_or_else(refused)?;
+    let is_of_models = tables.first().is_some_and(|table| OF_MODELS.contains(&table.as_str()));
     let mut place = table;
-    for part in parts {
-        let entry = place.entry(part.to_owned()).or_insert_with(|| Value::Table(Table::new()));
-        place = entry.as_table_mut().ok_or_else(|| wrong(setting, "is not a setting"))?;
+    for name in tables {
+        let name = known(place, name, is_of_models);
+        let entry = place.entry(name).or_insert_with(|| Value::Table(Table::new()));
+        place = entry.as_table_mut().ok_or_else(refused)?;
     }
-    place.insert(last.to_owned(), value_of(setting, text));
+    let name = known(place, last, is_of_models);
+    place.insert(name, value_of(setting, text));
     Ok(())
 }
 
+/// No two models differ by case alone: a name that stands there already is meant, however it is written here.
+fn known(place: &Table, name: &str, is_of_models: bool) -> String {
+    let same = |key: &&String| is_of_models && key.eq_ignore_ascii_case(name);
+    place.keys().find(same).cloned().unwrap_or_else(|| name.to_owned())
+}
+
 /// Numbers, booleans and lists as in the file; anything else is a text.
-fn value_of(setting: &str, text: &str) -> Value {
+fn value_of(setting: &Setting, text: &str) -> Value {
     let parsed = || format!("value = {text}").parse::<Table>().ok()?.remove("value");
-    if TEXTS.contains(&setting) {
-        return Value::String(text.to_owned());
-    }
-    parsed().unwrap_or_else(|| Value::String(text.to_owned()))
+    let value = if setting.is_text() { None } else { parsed() };
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
 }

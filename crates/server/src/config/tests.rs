@@ -1,5 +1,9 @@
 //! Settings as an operator gives them.
 
+use codelab_engine::Locale;
+use codelab_policy::Verdict;
+use codelab_protocol::{ToolArguments, Usage};
+
 use super::*;
 
 fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, ConfigError> {
@@ -61,6 +65,11 @@ fn a_wrong_setting_is_named_in_one_line() {
         ("", &[("CODELAB_CHAT__HISTORY_MESSAGES", "0")], "chat.history_messages: must be more than 0"),
         ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "none")], "auth.jwt_algorithm"),
         ("", &[("CODELAB_AUTH__JWT_ALGORITHM", "HS512")], "auth.jwt_algorithm"),
+        ("", &[("CODELAB_MODEL_MAP__", "x")], "model_map.: is not a setting"),
+        ("", &[("CODELAB_PRICES__gpt-3.5-turbo", "1")], "prices.gpt-3.5-turbo"),
+        ("[policy]\nask_for = [\"docker(\"]\n", &[], "policy.ask_for: \"docker(\" is no regular expression"),
+        ("", &[("CODELAB_POLICY__ASK_FOR", "docker")], "policy.ask_for"),
+        ("", &[("CODELAB_POLICY__PROTECTED_PATHS", "[\"./\"]")], "policy.protected_paths: \"./\" names no file"),
         ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
     ];
     for (file, environment, part) in cases {
@@ -68,6 +77,44 @@ fn a_wrong_setting_is_named_in_one_line() {
         assert!(error.contains(part), "{file:?} {environment:?} gave {error:?}");
         assert!(!error.contains('\n'), "{error:?}");
     }
+}
+
+#[test]
+fn models_are_named_as_they_are_in_the_environment_too() {
+    let file = "[model_map]\n\"gpt-4\" = \"a\"\nother = \"b\"\n[prices.\"gpt-3.5-turbo\"]\n\
+                input_per_million_usd = 1\noutput_per_million_usd = 1\n";
+    let llm = load(
+        file,
+        &[
+            ("CODELAB_MODEL_MAP__GPT-4", "4"),
+            ("CODELAB_MODEL_MAP__gpt-3.5-turbo", "local"),
+            ("CODELAB_MODEL_MAP__Qwen/Qwen2.5-Coder", "coder"),
+            ("CODELAB_PRICES__GPT-3.5-TURBO__INPUT_PER_MILLION_USD", "2"),
+            ("CODELAB_PRICES__llama3.1:8b__INPUT_PER_MILLION_USD", "3"),
+            ("CODELAB_PRICES__llama3.1:8b__OUTPUT_PER_MILLION_USD", "4"),
+        ],
+    )
+    .unwrap()
+    .llm;
+    let map: Vec<_> = llm.model_map.iter().map(|(name, wire)| (name.as_str(), wire.as_str())).collect();
+    assert_eq!(map, [("Qwen/Qwen2.5-Coder", "coder"), ("gpt-3.5-turbo", "local"), ("gpt-4", "4"), ("other", "b")]);
+    let million = Usage { prompt_tokens: 1_000_000, completion_tokens: 1_000_000, ..Usage::default() };
+    assert_eq!(llm.prices.cost("gpt-3.5-turbo", &million), Some(3.0));
+    assert_eq!(llm.prices.cost("llama3.1:8b", &million), Some(7.0));
+}
+
+#[test]
+fn rules_can_be_added_to_the_built_in_ones() {
+    let settings =
+        load("[policy]\nprotected_paths = [\"deploy\"]\n", &[("CODELAB_POLICY__ASK_FOR", "['\\bcargo test\\b']")]);
+    let policy = settings.unwrap().policy;
+    assert!(policy.protects("deploy/prod.yaml") && policy.protects(".git/hooks/x") && !policy.protects("src/a.rs"));
+    let asks = |command: &str| {
+        let arguments = serde_json::json!({ "command": command });
+        let call = ToolArguments::ExecuteCommand(serde_json::from_value(arguments).unwrap());
+        policy.review(&call) != Verdict::Allow
+    };
+    assert!(asks("cargo test") && asks("sudo ls") && !asks("ls"));
 }
 
 #[test]

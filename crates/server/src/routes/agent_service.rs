@@ -1,34 +1,15 @@
 //! `/my/projects/{project_id}/agents/{agent_id}/…`: how an agent serves: its status, its numbers, in or out of service.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use codelab_protocol::{AgentMetrics, AgentStatusInfo, ErrorBody};
-use codelab_runtime::{RuntimeError, SpaceKey};
-use codelab_store::{AgentRow, ProjectStore};
+use codelab_runtime::SpaceKey;
+use codelab_store::AgentRow;
 
 use super::Refused;
-use super::project_agents::{AgentPath, gone, not_found};
-use super::projects::MyProject;
+use super::project_agents::{MyAgent, not_found};
 use crate::app::App;
-use crate::error::{ApiError, ApiResult};
-
-/// The agent a path names, with its project, which is the caller's.
-pub(super) struct MyAgent {
-    pub project: ProjectStore,
-    pub row: AgentRow,
-}
-
-impl FromRequestParts<App> for MyAgent {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let MyProject(project) = MyProject::from_request_parts(parts, app).await?;
-        let AgentPath(id) = AgentPath::from_request_parts(parts, app).await?;
-        let row = project.agent(&id).await?.ok_or_else(not_found)?;
-        Ok(Self { project, row })
-    }
-}
+use crate::error::{ApiResult, OrMissing};
 
 /// Whether the agent is idle, works, is at its limit, or fails
 #[utoipa::path(
@@ -139,9 +120,6 @@ async fn set_registered(app: &App, agent: MyAgent, registered: bool) -> ApiResul
     let MyAgent { project, row } = agent;
     let key = SpaceKey::of(&project);
     let set = app.runtime.set_agent_registered(project, row.clone(), registered).await;
-    set.map_err(|error| match error {
-        RuntimeError::NotStored(error) => gone(error),
-        other => other.into(),
-    })?;
+    set.or_missing(not_found)?;
     Ok(Json(app.runtime.agent_status(key, &AgentRow { registered, ..row })))
 }

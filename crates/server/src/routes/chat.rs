@@ -8,15 +8,14 @@ pub(super) mod plans;
 pub(super) mod tools;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{Budget, Session};
 use codelab_protocol::{
-    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ErrorCode, ProjectId, RenameChat, SessionId,
-    UsageTotal,
+    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ProjectId, RenameChat, SessionId, UsageTotal,
 };
-use codelab_runtime::{RuntimeError, SpaceKey};
+use codelab_runtime::SpaceKey;
 use codelab_store::{ChatSessionRow, OwnedSession, StoreError, UsageSum, UserStore};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -25,8 +24,8 @@ use super::paging::{Page, PageQuery};
 use super::projects::{self, default_project};
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, Params};
-use crate::error::{ApiError, ApiResult};
+use crate::body::{JsonBody, OptionalJsonBody, Params, SessionPath};
+use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
 use crate::users::User;
 
@@ -46,11 +45,9 @@ impl FromRequestParts<App> for MyChat {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
-        let (_, text) = path.iter().find(|(name, _)| *name == "session_id").ok_or_else(not_found)?;
-        let id = SessionId::parse(text).map_err(|_| not_found())?;
+        let SessionPath(id) = SessionPath::from_request_parts(parts, app).await?;
         let mine = app.runtime.store().of(user.id());
-        let row = mine.session(&id).await?.ok_or_else(not_found)?;
+        let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
         Ok(Self { user, mine, row })
     }
 }
@@ -59,12 +56,6 @@ impl MyChat {
     pub fn id(&self) -> &SessionId {
         self.row.id()
     }
-}
-
-/// A part of a path, by its name.
-pub(super) async fn path_part(parts: &mut Parts, app: &App, name: &str) -> Option<String> {
-    let path = RawPathParams::from_request_parts(parts, app).await.ok()?;
-    path.iter().find(|(part, _)| *part == name).map(|(_, text)| text.to_owned())
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -113,6 +104,8 @@ pub(super) async fn list(
 }
 
 /// Make a session in a project
+///
+/// Without a body it is made in the default project.
 #[utoipa::path(
     post,
     path = "/my/chat/sessions",
@@ -129,7 +122,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<App>,
     user: User,
-    JsonBody(body): JsonBody<CreateChat>,
+    OptionalJsonBody(body): OptionalJsonBody<CreateChat>,
 ) -> ApiResult<(StatusCode, Json<ChatSession>)> {
     let mine = app.runtime.store().of(user.id());
     let title = body.title.map(fields::title).transpose()?;
@@ -142,12 +135,8 @@ pub(super) async fn create(
         None => default_project(&app, &mine).await?,
     };
     let space = SpaceKey { user: user.id(), project: project.id() };
-    let id = app.runtime.create_chat(space, title, budget).await.map_err(|error| match error {
-        // Deleted since it was found.
-        RuntimeError::NotStored(StoreError::NotFound) => projects::not_found(),
-        error => error.into(),
-    })?;
-    let row = mine.session(&id).await?.ok_or_else(not_found)?;
+    let id = app.runtime.create_chat(space, title, budget).await.or_missing(projects::not_found)?;
+    let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
     Ok((StatusCode::CREATED, Json(shown(&row))))
 }
 
@@ -166,7 +155,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<ChatDetail>> {
     app.runtime.touch_chat(&chat.row).await?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(not_found)?;
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
     let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
     let usage = chat.mine.session_usage(row.key).await?;
     let session: Session = serde_json::from_str(&row.state)
@@ -200,8 +189,8 @@ pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<
 )]
 pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -> ApiResult<Json<ChatSession>> {
     let title = fields::title(body.title)?;
-    chat.mine.rename_session(chat.id(), &title).await.map_err(gone)?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(not_found)?;
+    chat.mine.rename_session(chat.id(), &title).await.or_missing(ApiError::no_session)?;
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
     Ok(Json(shown(&row)))
 }
 
@@ -221,14 +210,6 @@ pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -
 pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<StatusCode> {
     app.runtime.delete_chat(&chat.row).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-pub(super) fn not_found() -> ApiError {
-    ApiError::new(ErrorCode::SessionNotFound, "Session not found")
-}
-
-fn gone(error: StoreError) -> ApiError {
-    if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
 }
 
 fn shown(row: &OwnedSession) -> ChatSession {

@@ -5,15 +5,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext};
-use codelab_runtime::{RebuildError, RuntimeError, now};
-use codelab_store::{NewInteraction, StoreError};
+use codelab_runtime::{RebuildError, now};
+use codelab_store::NewInteraction;
 
-use super::agent_service::MyAgent;
-use super::project_agents::not_found;
+use super::project_agents::{MyAgent, not_found};
 use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
 
 const DEFAULT_TOP_K: u32 = 5;
@@ -44,10 +43,7 @@ pub(super) async fn search(
     JsonBody(body): JsonBody<SearchContext>,
 ) -> ApiResult<Json<ContextResults>> {
     let text = fields::context_query(body.query)?;
-    let top_k = body.top_k.unwrap_or(DEFAULT_TOP_K);
-    if !(1..=MAX_TOP_K).contains(&top_k) {
-        return Err(fields::wrong("top_k", "must be 1 to 100"));
-    }
+    let top_k = fields::within("top_k", 1, MAX_TOP_K, body.top_k.unwrap_or(DEFAULT_TOP_K))?;
     let filter = body.filter.unwrap_or_default();
     let filter = Filter { kind: filter.kind, success: filter.success, since: filter.since, until: filter.until };
     let query = Query { text, top_k: top_k as usize, filter };
@@ -97,10 +93,7 @@ pub(super) async fn add(
         metadata: fields::metadata(body.metadata.unwrap_or_default())?,
         at: now(),
     };
-    let id = app.runtime.add_context(&agent.project, new).await.map_err(|error| match error {
-        StoreError::NotFound => not_found(),
-        error => ApiError::not_stored(error),
-    })?;
+    let id = app.runtime.add_context(&agent.project, new).await.or_missing(not_found)?;
     Ok((StatusCode::CREATED, Json(ContextAdded { id: id.0.to_string() })))
 }
 
@@ -122,11 +115,7 @@ pub(super) async fn add(
 )]
 pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
     let cleared = app.runtime.clear_context(agent.project, agent.row.agent.name).await;
-    cleared.map_err(|error| match error {
-        // Deleted since it was found.
-        RuntimeError::NotStored(StoreError::NotFound) => not_found(),
-        error => error.into(),
-    })?;
+    cleared.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

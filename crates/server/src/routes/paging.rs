@@ -8,14 +8,17 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::body::Params;
 use crate::error::ApiError;
+use crate::fields;
 
 const DEFAULT_LIMIT: u64 = 100;
 const MAX_LIMIT: u64 = 1000;
+/// What a database can count.
+const MAX_OFFSET: u64 = i64::MAX as u64;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    /// At most 1000; 100 where absent.
+    /// At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     #[param(minimum = 0)]
@@ -32,13 +35,8 @@ impl FromRequestParts<App> for Page {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let Params(query) = Params::<PageQuery>::from_request_parts(parts, app).await?;
-        let (limit, offset) = (query.limit.unwrap_or(DEFAULT_LIMIT), query.offset.unwrap_or(0));
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(ApiError::invalid(format!("limit must be 1 to {MAX_LIMIT}")).with("field", "limit"));
-        }
-        if offset > i64::MAX as u64 {
-            return Err(ApiError::invalid("offset is too large").with("field", "offset"));
-        }
+        let limit = fields::within("limit", 1, MAX_LIMIT, query.limit.unwrap_or(DEFAULT_LIMIT))?;
+        let offset = fields::within("offset", 0, MAX_OFFSET, query.offset.unwrap_or(0))?;
         Ok(Self { limit, offset })
     }
 }

@@ -1,15 +1,15 @@
 //! `/my/projects/{project_id}/agents`: the agents of a project.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
 use codelab_protocol::{
     AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
 };
-use codelab_runtime::{MAX_AGENTS, RuntimeError, project_agent, random_hex};
-use codelab_store::{AgentChange, AgentRow, NewAgent, StoreError};
+use codelab_runtime::{MAX_AGENTS, project_agent, random_hex};
+use codelab_store::{AgentChange, AgentRow, NewAgent, ProjectStore, StoreError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -17,8 +17,8 @@ use super::paging::{Page, PageQuery};
 use super::projects::{MyProject, not_found as project_not_found};
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, Params};
-use crate::error::{ApiError, ApiResult};
+use crate::body::{JsonBody, Params, path_id};
+use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
 
 const ID_BYTES: usize = 12;
@@ -27,16 +27,20 @@ const DEFAULT_ROLE: &str = "assistant";
 const DEFAULT_TOOLS: [Tool; 5] =
     [Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode, Tool::AttemptCompletion, Tool::AskFollowupQuestion];
 
-/// The agent a path names; a text that cannot be an id names none.
-pub(super) struct AgentPath(pub AgentId);
+/// The agent a path names, with its project, which is the caller's.
+pub(super) struct MyAgent {
+    pub project: ProjectStore,
+    pub row: AgentRow,
+}
 
-impl FromRequestParts<App> for AgentPath {
+impl FromRequestParts<App> for MyAgent {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
-        let (_, text) = path.iter().find(|(name, _)| *name == "agent_id").ok_or_else(not_found)?;
-        AgentId::parse(text).map(Self).map_err(|_| not_found())
+        let MyProject(project) = MyProject::from_request_parts(parts, app).await?;
+        let id: AgentId = path_id(parts, app, "agent_id").await.ok_or_else(not_found)?;
+        let row = project.agent(&id).await?.ok_or_else(not_found)?;
+        Ok(Self { project, row })
     }
 }
 
@@ -86,14 +90,12 @@ pub(super) async fn create(
         return Err(ApiError::new(ErrorCode::Conflict, format!("A project has at most {MAX_AGENTS} agents")));
     }
     let name = new.name.clone();
-    let row = app.runtime.create_agent(project, new).await.map_err(|error| match error {
-        StoreError::AlreadyExists => {
-            let message = format!("The project has an agent named {name} already");
-            ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str())
-        }
-        StoreError::NotFound => project_not_found(),
-        other => ApiError::not_stored(other),
-    })?;
+    let created = app.runtime.create_agent(project, new).await;
+    if created.as_ref().is_err_and(|error| *error == StoreError::AlreadyExists) {
+        let message = format!("The project has an agent named {name} already");
+        return Err(ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str()));
+    }
+    let row = created.or_missing(project_not_found)?;
     Ok((StatusCode::CREATED, Json(saved(&app, row))))
 }
 
@@ -113,8 +115,8 @@ pub(super) async fn create(
         Refused,
     ),
 )]
-pub(super) async fn get(MyProject(project): MyProject, AgentPath(id): AgentPath) -> ApiResult<Json<ProjectAgent>> {
-    Ok(Json(project_agent(project.agent(&id).await?.ok_or_else(not_found)?)))
+pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
+    Json(project_agent(agent.row))
 }
 
 /// Change an agent
@@ -137,15 +139,14 @@ pub(super) async fn get(MyProject(project): MyProject, AgentPath(id): AgentPath)
 )]
 pub(super) async fn change(
     State(app): State<App>,
-    MyProject(project): MyProject,
-    AgentPath(id): AgentPath,
+    MyAgent { project, row: present }: MyAgent,
     JsonBody(body): JsonBody<ChangeAgent>,
 ) -> ApiResult<Json<SavedAgent>> {
-    let present = project.agent(&id).await?.ok_or_else(not_found)?;
     if body.name.as_ref().is_some_and(|name| name != present.agent.name.as_str()) {
         return Err(fields::wrong("name", "cannot be changed"));
     }
-    let row = app.runtime.change_agent(project, id, checked(body)?).await.map_err(gone)?;
+    let changed = app.runtime.change_agent(project, present.agent.agent_id, checked(body)?).await;
+    let row = changed.or_missing(not_found)?;
     Ok(Json(saved(&app, row)))
 }
 
@@ -172,16 +173,11 @@ pub(super) async fn change(
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    MyProject(project): MyProject,
-    AgentPath(id): AgentPath,
+    MyAgent { project, row }: MyAgent,
     Params(query): Params<DeleteQuery>,
 ) -> ApiResult<StatusCode> {
-    let row = project.agent(&id).await?.ok_or_else(not_found)?;
     let deleted = app.runtime.delete_agent(project, row, query.force.unwrap_or(false)).await;
-    deleted.map_err(|error| match error {
-        RuntimeError::NotStored(error) => gone(error),
-        other => other.into(),
-    })?;
+    deleted.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -260,10 +256,6 @@ fn new_id() -> ApiResult<AgentId> {
 
 pub(super) fn not_found() -> ApiError {
     ApiError::new(ErrorCode::AgentNotFound, "Agent not found")
-}
-
-pub(super) fn gone(error: StoreError) -> ApiError {
-    if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
 }
 
 fn saved(app: &App, row: AgentRow) -> SavedAgent {

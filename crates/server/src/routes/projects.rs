@@ -1,19 +1,19 @@
 //! `/my/projects`: a user's projects.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_protocol::{ChangeProject, CreateProject, ErrorBody, ErrorCode, Project, ProjectId, ProjectList};
-use codelab_runtime::{RuntimeError, SpaceKey, now, random_hex};
-use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, StoreError, UserStore};
+use codelab_protocol::{ChangeProject, CreateProject, ErrorBody, ErrorCode, Project, ProjectList};
+use codelab_runtime::{SpaceKey, now, random_hex};
+use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
 use super::project_agents::starter_agents;
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::JsonBody;
-use crate::error::{ApiError, ApiResult};
+use crate::body::{JsonBody, path_id};
+use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
 use crate::users::User;
 
@@ -30,7 +30,7 @@ impl FromRequestParts<App> for MyProject {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app).await?;
+        let id = path_id(parts, app, "project_id").await.ok_or_else(not_found)?;
         app.runtime.store().of(user.id()).project(id).await?.map(Self).ok_or_else(not_found)
     }
 }
@@ -43,7 +43,7 @@ impl FromRequestParts<App> for OperatedSpace {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app).await?;
+        let id = path_id(parts, app, "project_id").await.ok_or_else(not_found)?;
         let store = app.runtime.store();
         let project = match user.is_admin() {
             true => store.project_of_anyone(id).await?,
@@ -51,12 +51,6 @@ impl FromRequestParts<App> for OperatedSpace {
         };
         project.map(|project| Self(SpaceKey::of(&project))).ok_or_else(not_found)
     }
-}
-
-async fn path_id(parts: &mut Parts, app: &App) -> ApiResult<ProjectId> {
-    let path = RawPathParams::from_request_parts(parts, app).await.map_err(|_| not_found())?;
-    let (_, text) = path.iter().find(|(name, _)| *name == "project_id").ok_or_else(not_found)?;
-    ProjectId::parse(text).ok_or_else(not_found)
 }
 
 /// The user's default project, which is made on first use.
@@ -172,7 +166,7 @@ pub(super) async fn change(
         budget_micro_usd: fields::patch(body.budget_usd, micro_usd)?,
         budget_tokens: fields::patch(body.budget_tokens, fields::budget_tokens)?,
     };
-    let row = project.change(change, now()).await.map_err(gone)?;
+    let row = project.change(change, now()).await.or_missing(not_found)?;
     app.runtime.budget_changed(SpaceKey::of(&project));
     Ok(Json(shown(row)))
 }
@@ -193,20 +187,12 @@ pub(super) async fn change(
     ),
 )]
 pub(super) async fn delete(State(app): State<App>, MyProject(project): MyProject) -> ApiResult<StatusCode> {
-    app.runtime.delete_project(project).await.map_err(|error| match error {
-        RuntimeError::NotStored(error) => gone(error),
-        other => other.into(),
-    })?;
+    app.runtime.delete_project(project).await.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) fn not_found() -> ApiError {
     ApiError::new(ErrorCode::ProjectNotFound, "Project not found")
-}
-
-/// The project was there when the request began.
-fn gone(error: StoreError) -> ApiError {
-    if error == StoreError::NotFound { not_found() } else { ApiError::not_stored(error) }
 }
 
 fn new_project(app: &App, name: String) -> ApiResult<NewProject> {

@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory};
-use codelab_store::{AuditRow, MessageRange, SessionRow, audit_chain};
+use codelab_store::{AuditRow, SessionRow};
+use futures_util::stream;
 
 use super::events::{Place, after};
 use super::frame::Frame;
-use super::{Invalid, Refused};
+use super::{Invalid, Refused, long_list};
 use crate::app::App;
 use crate::body::{Params, SessionPath};
 use crate::error::ApiResult;
@@ -28,11 +29,18 @@ use crate::sse;
         Refused,
     ),
 )]
-pub(super) async fn history(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionHistory>> {
+pub(super) async fn history(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
-    let messages = app.runtime.store().messages(row.key, MessageRange::All).await?;
-    let messages = messages.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(SessionHistory { session_id: id, messages }))
+    let store = app.runtime.store().clone();
+    let parts = stream::try_unfold(0, move |after| {
+        let store = store.clone();
+        async move {
+            let part = store.history(row.key, after).await?;
+            let Some(last) = part.last().map(|stored| stored.ord) else { return Ok(None) };
+            Ok(Some((part.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), last)))
+        }
+    });
+    long_list::response(format!(r#"{{"session_id":"{id}","messages":["#), parts, "]}").await
 }
 
 /// What waits for a person
@@ -53,8 +61,7 @@ pub(super) async fn pending_approvals(
     SessionPath(id): SessionPath,
 ) -> ApiResult<Json<PendingApprovals>> {
     let row = app.runtime.recovered_session(&id).await?;
-    let approvals = app.runtime.store().approvals(row.key, true).await?;
-    let pending_approvals = approvals.into_iter().map(|approval| approval.info).collect();
+    let pending_approvals = app.runtime.store().pending_approvals(row.key).await?;
     Ok(Json(PendingApprovals { session_id: id, pending_approvals }))
 }
 
@@ -93,26 +100,24 @@ pub(super) async fn agent_history(
         Refused,
     ),
 )]
-pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<AuditList>> {
+pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
-    audit_of(&app, &row).await.map(Json)
+    audit_of(&app, &row).await
 }
 
-pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<AuditList> {
-    let (mut rows, mut verified) = read_audit(app, session).await?;
-    if !verified {
-        // A decision may have come between reading the rows and their head.
-        (rows, verified) = read_audit(app, session).await?;
-    }
-    let audit = rows.into_iter().map(entry).collect();
-    Ok(AuditList { session_id: session.session_id.clone(), audit, verified })
-}
-
-async fn read_audit(app: &App, session: &SessionRow) -> ApiResult<(Vec<AuditRow>, bool)> {
-    let rows = app.runtime.store().audit(session.key).await?;
-    let head = app.runtime.store().audit_head(session.key).await?;
-    let verified = audit_chain::verify(session.realm, &session.session_id, &rows, head.as_ref()).is_ok();
-    Ok((rows, verified))
+/// An `AuditList`.
+pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<Response> {
+    let (store, key, id) = (app.runtime.store().clone(), session.key, &session.session_id);
+    let verified = store.verify_audit(key, session.realm, id).await?.is_ok();
+    let parts = stream::try_unfold(None, move |after| {
+        let store = store.clone();
+        async move {
+            let part = store.audit(key, after).await?;
+            let Some(last) = part.last().map(|row| row.ord) else { return Ok(None) };
+            Ok(Some((part.into_iter().map(entry).collect::<Vec<_>>(), Some(last))))
+        }
+    });
+    long_list::response(format!(r#"{{"session_id":"{id}","verified":{verified},"audit":["#), parts, "]}").await
 }
 
 fn entry(row: AuditRow) -> AuditEntry {

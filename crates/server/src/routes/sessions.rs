@@ -9,23 +9,11 @@ use codelab_store::Realm;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::paging::{Page, PageQuery};
 use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, Params, SessionPath};
-use crate::error::{ApiError, ApiResult};
-
-const DEFAULT_PAGE: u64 = 100;
-const MAX_PAGE: u64 = 1000;
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Page {
-    /// At most 1000.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u64>,
-    #[param(minimum = 0)]
-    offset: Option<u64>,
-}
+use crate::error::ApiResult;
 
 /// The sessions, newest activity first
 #[utoipa::path(
@@ -33,18 +21,11 @@ pub(super) struct Page {
     path = "/sessions",
     tag = "sessions",
     security(("internal_key" = [])),
-    params(Page),
+    params(PageQuery),
     responses((status = 200, description = "A page of sessions", body = SessionList), Refused, Invalid),
 )]
-pub(super) async fn list(State(app): State<App>, Params(page): Params<Page>) -> ApiResult<Json<SessionList>> {
-    let limit = page.limit.unwrap_or(DEFAULT_PAGE);
-    if limit == 0 || limit > MAX_PAGE {
-        return Err(ApiError::invalid(format!("limit must be 1 to {MAX_PAGE}")));
-    }
-    let offset = page.offset.unwrap_or(0);
-    if offset > i64::MAX as u64 {
-        return Err(ApiError::invalid("offset is too large"));
-    }
+pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<SessionList>> {
+    let Page { limit, offset } = page;
     let (sessions, total) = app.runtime.store().list_sessions(Realm::Runtime, limit, offset).await?;
     Ok(Json(SessionList { sessions, total, limit, offset }))
 }

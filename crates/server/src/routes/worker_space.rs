@@ -4,13 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{ErrorBody, SpaceHealth, SpaceMetrics};
-use codelab_runtime::RuntimeError;
-use codelab_store::StoreError;
 
 use super::Refused;
 use super::projects::{OperatedSpace, not_found};
 use crate::app::App;
-use crate::error::ApiResult;
+use crate::error::{ApiResult, OrMissing};
 
 /// Numbers of the worker space
 ///
@@ -64,11 +62,7 @@ pub(super) async fn health(State(app): State<App>, OperatedSpace(key): OperatedS
     ),
 )]
 pub(super) async fn reset(State(app): State<App>, OperatedSpace(key): OperatedSpace) -> ApiResult<Json<SpaceMetrics>> {
-    app.runtime.reset_space(key).await.map_err(|error| match error {
-        // Deleted since it was found.
-        RuntimeError::Store(StoreError::NotFound) => not_found(),
-        error => error.into(),
-    })?;
+    app.runtime.reset_space(key).await.or_missing(not_found)?;
     Ok(Json(app.runtime.space_metrics(key)))
 }
 

@@ -18,6 +18,8 @@ async fn creating_a_new_session() {
     let second = me.post("/my/chat/sessions", json!({ "title": "Mine" })).await.expect(201);
     assert_ne!(made["session_id"], second["session_id"]);
     assert_eq!((&second["title"], &second["project_id"]), (&json!("Mine"), &made["project_id"]));
+    let bare = me.ask("POST", "/my/chat/sessions/", None).await.expect(201);
+    assert_eq!((&bare["title"], &bare["project_id"]), (&Value::Null, &made["project_id"]), "no body is {{}}");
     let project = me.project(json!({ "name": "other" })).await;
     let there = me.post("/my/chat/sessions/", json!({ "project_id": project })).await.expect(201);
     assert_eq!(there["project_id"], project);

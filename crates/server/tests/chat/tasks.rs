@@ -122,7 +122,7 @@ async fn error_in_orchestrated_mode() {
     // Only what did not end well runs again.
     let asked = server.model.request_count();
     server.model.on(says("Do a."), Reply::text("A at last."));
-    let again = retry(&chat).await.expect(202);
+    let again = retry(&chat).await.expect(200);
     assert_eq!(again["plan_id"], plan["plan_id"]);
     let completed = chat.wait_for("workflow_completed", |data| data["status"] == "completed").await.data;
     assert_eq!(completed["workflow_id"], plan["workflow_id"]);
@@ -235,7 +235,7 @@ async fn cancel_stops_every_task_within_two_seconds() {
     for text in ["Do a.", "Do b.", "Do c."] {
         server.model.on(says(text), Reply::text("Now it is."));
     }
-    retry(&chat).await.expect(202);
+    retry(&chat).await.expect(200);
     chat.wait_for("workflow_completed", |data| data["status"] == "completed").await;
     assert_eq!(chat.log().await.all("task_started").len(), 4 + 4, "e once, the others again");
 }
@@ -255,7 +255,7 @@ async fn a_retry_waits_for_no_busy_session() {
     gate.open();
     stream.all().await;
     server.model.on(says("Do a."), Reply::text("A."));
-    retry(&chat).await.expect(202);
+    retry(&chat).await.expect(200);
     chat.wait_for("workflow_completed", |data| data["status"] == "completed").await;
 }
 

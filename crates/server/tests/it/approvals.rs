@@ -86,6 +86,26 @@ async fn only_what_is_dangerous_asks_and_the_parts_of_a_command_are_shown() {
 }
 
 #[tokio::test]
+async fn an_operators_own_rules_ask() {
+    let rules = [("CODELAB_POLICY__PROTECTED_PATHS", "[\"deploy\"]"), ("CODELAB_POLICY__ASK_FOR", "['^cargo test']")];
+    let server = TestServer::with(&rules).await;
+    let cases = [
+        ("create_directory", json!({"path": "Deploy/new"}), "protected"),
+        ("write_file", json!({"path": "deploy/a.yaml", "content": ""}), "protected"),
+        ("execute_command", json!({"command": "cargo test"}), "cargo test"),
+    ];
+    for (number, (tool, arguments, why)) in cases.into_iter().enumerate() {
+        server.model.reply(Reply::tool_call(tool, arguments.clone()));
+        let session = format!("rule-{number}");
+        server.say_to(&session, "coder", "go").await;
+        let [approval] = server.pending(&session).await.try_into().unwrap();
+        assert!(approval.reason.contains(why), "{arguments}: {}", approval.reason);
+    }
+    server.model.reply(Reply::tool_call("execute_command", json!({"command": "ls"})));
+    assert_eq!(server.say_to("unruled", "coder", "go").await.status(), TurnStatus::AwaitingToolResult);
+}
+
+#[tokio::test]
 async fn every_decision_is_taken_in_any_case_and_written_down() {
     let server = TestServer::start().await;
     server.model.default_reply(Reply::text("Then not."));

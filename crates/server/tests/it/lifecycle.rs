@@ -3,7 +3,7 @@
 mod past;
 mod prompts;
 
-use codelab_protocol::{CallId, CreateSession, HitlDecision, TurnStatus};
+use codelab_protocol::{CallId, CreateSession, HitlDecision, Role, TurnStatus};
 use codelab_testkit::{Asked, Gate, Method, Reply, Seen, TestServer, hitl_decision, id, message, request, tool_result};
 use serde_json::{Value, json};
 
@@ -133,6 +133,25 @@ async fn the_history_holds_every_message_with_who_said_it() {
     assert_eq!((&messages[3]["agent_id"], &messages[3]["usage"]["total_tokens"]), (&json!("coder"), &json!(42)));
     let times: Vec<&str> = messages.iter().map(|message| message["timestamp"].as_str().unwrap()).collect();
     assert!(times.is_sorted() && times.iter().all(|time| time.ends_with('Z')), "{times:?}");
+}
+
+#[tokio::test]
+async fn a_long_past_is_answered_whole() {
+    let server = TestServer::start().await;
+    let long: Vec<String> = (0..4).map(|number| format!("{number} {}", "x".repeat(50_000))).collect();
+    for text in &long {
+        server.model.reply(Reply::tool_call("write_file", json!({"path": "a.txt", "content": text})));
+        let call = server.say_to("long", "coder", text).await.tool_call().tool_call.call_id.clone();
+        server.model.reply(Reply::text("Then not."));
+        let reject = HitlDecision { decision: Some("REJECT".to_owned()), ..HitlDecision::default() };
+        server.decide("long", &call, reject).await;
+    }
+    let history = server.history("long").await;
+    let said: Vec<_> = history.iter().filter(|message| message.role == Role::User).map(|said| &said.content).collect();
+    assert_eq!((said, history.len()), (long.iter().collect(), 16));
+    let audit = server.audit("long").await;
+    let proposed = audit.audit.iter().map(|row| row.original_args.as_ref().unwrap()["content"].as_str().unwrap());
+    assert_eq!((proposed.collect::<Vec<_>>(), audit.verified), (long.iter().map(String::as_str).collect(), true));
 }
 
 #[tokio::test]

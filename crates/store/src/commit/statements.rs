@@ -8,9 +8,9 @@ use crate::StoreError;
 use crate::row::{AuditRow, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
 
-const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, description, \
+const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, \
      system_prompt, created_at, last_activity, message_count, last_seq, first_seq, owner, epoch, wake_at, running, \
-     state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17) \
+     state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14, $15, $16) \
      ON CONFLICT DO NOTHING";
 
 // The columns that have an index are only named when they change: naming one rewrites its index entry. That a session is
@@ -167,7 +167,6 @@ fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, Sto
         Param::optional(session.user_id.map(|user| user.get())),
         Param::optional(session.project_id),
         Param::optional_text(commit.title.as_deref()),
-        Param::optional_text(session.description.as_deref()),
         Param::optional_text(session.system_prompt.as_deref()),
         session.created_at.into(),
         commit.last_activity.unwrap_or(session.created_at).into(),

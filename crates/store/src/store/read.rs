@@ -1,15 +1,15 @@
 //! What a session is made of, read back. Each method is one query.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, Origin, PlanId, Role, SessionId, SessionInfo,
-    SwitchEntry, TaskId, TurnId, TurnStatus,
+    ApprovalInfo, CallId, ClientMessageId, Message, Origin, PlanId, Role, SessionId, SessionInfo, SwitchEntry, TaskId,
+    TurnId, TurnStatus,
 };
 
 use super::Store;
+use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::columns::Columns;
 use crate::row::{
     ApprovalRow, ApprovalStatus, ContextRow, InputRow, Schedule, SessionRow, StoredEvent, StoredMessage, ToolCallRow,
-    ToolCallStatus,
 };
 use crate::statement::Param;
 use crate::{Epoch, Realm, SessionKey, StoreError};
@@ -17,15 +17,10 @@ use crate::{Epoch, Realm, SessionKey, StoreError};
 /// Which messages: a part of the session's own history, or the thread of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageRange {
-    All,
     /// The `limit` newest messages below `before` (or of all), oldest first.
     Last {
         before: Option<u64>,
         limit: usize,
-    },
-    /// From this place on.
-    From {
-        ord: u64,
     },
     /// From the first message of this turn on.
     FromTurn(TurnId),
@@ -35,8 +30,8 @@ pub enum MessageRange {
     },
 }
 
-const SESSION: &str = "SELECT id, realm, session_id, user_id, project_id, title, description, system_prompt, \
-     created_at, last_activity, is_active, deleted_at, message_count, last_seq, first_seq, state, owner, epoch, \
+const SESSION: &str = "SELECT id, realm, session_id, user_id, project_id, title, system_prompt, created_at, \
+     last_activity, deleted_at, message_count, last_seq, first_seq, state, owner, epoch, \
      wake_at, running FROM sessions WHERE realm = $1 AND session_id = $2";
 const LIST: &str = "SELECT session_id, title, created_at, last_activity, is_active, message_count FROM sessions \
      WHERE realm = $1 AND deleted_at IS NULL ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3";
@@ -49,12 +44,21 @@ macro_rules! message_columns {
 }
 pub(super) use message_columns;
 
+macro_rules! message_bytes {
+    () => {
+        "CAST(OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(tool_calls), 0) AS BIGINT)"
+    };
+}
+pub(super) use message_bytes;
+
 macro_rules! select_messages {
     ($where:literal) => {
         concat!("SELECT ", message_columns!(), " FROM messages WHERE session_key = $1 AND ", $where)
     };
 }
-const MESSAGES_FROM: &str = select_messages!("ord >= $2 ORDER BY ord");
+const HISTORY: &str = select_messages!("ord > $2 ORDER BY ord LIMIT $3");
+const HISTORY_SIZES: &str =
+    concat!("SELECT ", message_bytes!(), " FROM messages WHERE session_key = $1 AND ord > $2 ORDER BY ord LIMIT $3");
 const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
 // The turn's first message is found in the order of the index by turn, which the planner would not take for another one.
 // What is stored after it belongs to it, also the late result of a call of an earlier turn.
@@ -67,9 +71,6 @@ const MESSAGES_OF_TASK: &str = concat!(
     message_columns!(),
     " FROM task_messages WHERE session_key = $1 AND plan_id = $2 AND task_id = $3 ORDER BY ord"
 );
-
-/// Bodies of events read at once.
-const MAX_PAGE_BYTES: u64 = 64 * 1024;
 
 const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM events \
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
@@ -84,16 +85,15 @@ macro_rules! select_approvals {
     ($where:literal) => {
         concat!(
             "SELECT call_id, kind, tool_name, arguments, digest, parts, reason, created_at, expires_at, ",
-            "timeout_seconds, status, decided_at FROM pending_approvals WHERE session_key = $1",
+            "timeout_seconds, status FROM pending_approvals WHERE session_key = $1",
             $where
         )
     };
 }
-const APPROVALS: &str = select_approvals!(" ORDER BY created_at, call_id");
 const APPROVALS_PENDING: &str = select_approvals!(" AND status = 'pending' ORDER BY created_at, call_id");
 const APPROVAL: &str = select_approvals!(" AND call_id = $2");
 
-const TOOL_CALL: &str = "SELECT call_id, turn, tool_name, status, result_digest, after_seq FROM tool_calls \
+const TOOL_CALL: &str = "SELECT turn, result_digest, after_seq FROM tool_calls \
      WHERE session_key = $1 AND call_id = $2";
 const INPUT: &str = "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
 
@@ -118,41 +118,35 @@ impl Store {
 
     /// Oldest first.
     pub async fn messages(&self, key: SessionKey, range: MessageRange) -> Result<Vec<StoredMessage>, StoreError> {
-        let (sql, from) = match range {
-            MessageRange::All => (MESSAGES_FROM, 0),
-            MessageRange::From { ord } => (MESSAGES_FROM, ord),
-            MessageRange::FromTurn(turn) => (MESSAGES_FROM_TURN, turn.0),
+        match range {
+            MessageRange::FromTurn(turn) => {
+                self.read(MESSAGES_FROM_TURN, vec![key.into(), turn.0.into()], message).await
+            }
             MessageRange::Last { before, limit } => {
                 let before = before.unwrap_or(u64::MAX);
                 let params = vec![key.into(), before.into(), (limit as u64).into()];
                 let mut newest_first = self.read(MESSAGES_BEFORE, params, message).await?;
                 newest_first.reverse();
-                return Ok(newest_first);
+                Ok(newest_first)
             }
             MessageRange::Task { plan, task } => {
                 let params = vec![key.into(), Param::text(plan.as_str()), Param::text(task.as_str())];
-                return Ok(of_task(self.read(MESSAGES_OF_TASK, params, message).await?, &plan, &task));
+                Ok(of_task(self.read(MESSAGES_OF_TASK, params, message).await?, &plan, &task))
             }
-        };
-        self.read(sql, vec![key.into(), from.into()], message).await
+        }
+    }
+
+    /// The next part of the session's own history after this place, oldest first; nothing at its end.
+    pub async fn history(&self, key: SessionKey, after_ord: u64) -> Result<Vec<StoredMessage>, StoreError> {
+        let list = SizedList { sizes: HISTORY_SIZES, rows: HISTORY, decode: message };
+        self.read_sized(list, vec![key.into(), after_ord.into()], MAX_PART_ROWS, None, MAX_PART_BYTES).await
     }
 
     /// The stored events after `after_seq`, in order.
     /// At most `limit`, and no more than fit a page, but at least one where there is one.
     pub async fn events(&self, key: SessionKey, after_seq: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        let params = |limit: usize| vec![key.into(), after_seq.into(), (limit as u64).into()];
-        let sizes = self.read(EVENT_SIZES, params(limit), |row| row.count()).await?;
-        let mut bytes = 0;
-        let fits = |size: &&u64| {
-            let room = bytes < MAX_PAGE_BYTES;
-            bytes += **size;
-            room
-        };
-        let page = sizes.iter().take_while(fits).count();
-        if page == 0 {
-            return Ok(Vec::new());
-        }
-        self.read(EVENTS, params(page), event).await
+        let list = SizedList { sizes: EVENT_SIZES, rows: EVENTS, decode: event };
+        self.read_sized(list, vec![key.into(), after_seq.into()], limit as u64, None, MAX_PART_BYTES).await
     }
 
     pub async fn switches(&self, key: SessionKey) -> Result<Vec<SwitchEntry>, StoreError> {
@@ -163,10 +157,9 @@ impl Store {
         self.read_one(CONTEXT, vec![key.into()], context).await
     }
 
-    /// In the order they were asked.
-    pub async fn approvals(&self, key: SessionKey, pending_only: bool) -> Result<Vec<ApprovalRow>, StoreError> {
-        let sql = if pending_only { APPROVALS_PENDING } else { APPROVALS };
-        self.read(sql, vec![key.into()], approval).await
+    /// What waits for a person, in the order it was asked.
+    pub async fn pending_approvals(&self, key: SessionKey) -> Result<Vec<ApprovalInfo>, StoreError> {
+        self.read(APPROVALS_PENDING, vec![key.into()], approval_info).await
     }
 
     pub async fn approval(&self, key: SessionKey, call: &CallId) -> Result<Option<ApprovalRow>, StoreError> {
@@ -189,15 +182,13 @@ fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         key: SessionKey::from_raw(row.int()?),
         realm: row.parsed(Realm::parse)?,
-        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        session_id: row.id()?,
         user_id: row.optional_user()?,
         project_id: row.optional_project()?,
         title: row.optional_string()?,
-        description: row.optional_string()?,
         system_prompt: row.optional_string()?,
         created_at: row.time()?,
         last_activity: row.time()?,
-        is_active: row.flag()?,
         deleted_at: row.optional_time()?,
         message_count: row.count()?,
         last_seq: row.count()?,
@@ -211,7 +202,7 @@ fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
 
 fn session_info(row: &mut Columns<'_>) -> Result<SessionInfo, StoreError> {
     Ok(SessionInfo {
-        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
+        session_id: row.id()?,
         title: row.optional_string()?,
         created_at: row.time()?,
         last_activity: row.time()?,
@@ -230,11 +221,11 @@ pub(super) fn of_task(mut messages: Vec<StoredMessage>, plan: &PlanId, task: &Ta
 
 pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError> {
     let (ord, turn) = (row.count()?, row.turn()?);
-    let message_id = row.parsed(|text| MessageId::parse(text).ok())?;
+    let message_id = row.id()?;
     let role = row.parsed(role)?;
-    let agent_id = row.optional_parsed(|text| AgentName::parse(text).ok())?;
+    let agent_id = row.optional_id()?;
     let name = row.optional_string()?;
-    let tool_call_id = row.optional_parsed(|text| CallId::parse(text).ok())?;
+    let tool_call_id = row.optional_id()?;
     let (timestamp, error) = (row.time()?, row.flag()?);
     let usage = row.optional_json()?;
     let tool_calls = row.optional_json()?.unwrap_or_default();
@@ -261,8 +252,8 @@ fn event(row: &mut Columns<'_>) -> Result<StoredEvent, StoreError> {
 
 fn switch(row: &mut Columns<'_>) -> Result<SwitchEntry, StoreError> {
     Ok(SwitchEntry {
-        from_agent: row.parsed(|text| AgentName::parse(text).ok())?,
-        to_agent: row.parsed(|text| AgentName::parse(text).ok())?,
+        from_agent: row.id()?,
+        to_agent: row.id()?,
         reason: row.string()?,
         confidence: row.optional_string()?,
         timestamp: row.time()?,
@@ -271,7 +262,7 @@ fn switch(row: &mut Columns<'_>) -> Result<SwitchEntry, StoreError> {
 
 fn context(row: &mut Columns<'_>) -> Result<ContextRow, StoreError> {
     Ok(ContextRow {
-        current_agent: row.parsed(|text| AgentName::parse(text).ok())?,
+        current_agent: row.id()?,
         switch_count: row.count()?,
         metadata: row.string()?,
         created_at: row.time()?,
@@ -280,13 +271,12 @@ fn context(row: &mut Columns<'_>) -> Result<ContextRow, StoreError> {
 }
 
 fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
-    let info = approval_info(row)?;
-    Ok(ApprovalRow { info, status: row.parsed(ApprovalStatus::parse)?, decided_at: row.optional_time()? })
+    Ok(ApprovalRow { info: approval_info(row)?, status: row.parsed(ApprovalStatus::parse)? })
 }
 
 pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, StoreError> {
     Ok(ApprovalInfo {
-        call_id: row.parsed(|text| CallId::parse(text).ok())?,
+        call_id: row.id()?,
         kind: row.string()?,
         tool_name: row.string()?,
         arguments: row.json()?,
@@ -300,14 +290,7 @@ pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, Store
 }
 
 fn tool_call(row: &mut Columns<'_>) -> Result<ToolCallRow, StoreError> {
-    Ok(ToolCallRow {
-        call_id: row.parsed(|text| CallId::parse(text).ok())?,
-        turn: row.turn()?,
-        tool_name: row.string()?,
-        status: row.parsed(ToolCallStatus::parse)?,
-        result_digest: row.optional_digest()?,
-        after_seq: row.optional_count()?,
-    })
+    Ok(ToolCallRow { turn: row.turn()?, result_digest: row.optional_digest()?, after_seq: row.optional_count()? })
 }
 
 #[cfg(test)]
@@ -323,7 +306,8 @@ mod tests {
             (SESSION, "sqlite_autoindex_sessions_1"),
             (LIST, "sessions_by_activity"),
             (COUNT, "sessions_by_activity"),
-            (MESSAGES_FROM, "PRIMARY KEY (session_key=? AND ord>?)"),
+            (HISTORY, "PRIMARY KEY (session_key=? AND ord>?)"),
+            (HISTORY_SIZES, "PRIMARY KEY (session_key=? AND ord>?)"),
             (MESSAGES_BEFORE, "PRIMARY KEY (session_key=? AND ord<?)"),
             (MESSAGES_FROM_TURN, "messages_by_turn (session_key=? AND turn>?)"),
             (MESSAGES_OF_TASK, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),

@@ -1,6 +1,6 @@
 //! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait for an owner.
 
-use codelab_protocol::{SessionId, Timestamp};
+use codelab_protocol::Timestamp;
 
 use super::Store;
 use crate::columns::Columns;
@@ -22,11 +22,11 @@ const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id 
      RETURNING epoch";
 const EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
 
-const DUE: &str = "SELECT id, realm, session_id, user_id, project_id, wake_at FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
+const DUE: &str = "SELECT id, realm, session_id FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
      AND (owner IS NULL OR owner = $2 \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
      ORDER BY wake_at, id LIMIT $4";
-const RUNNING: &str = "SELECT id, realm, session_id, user_id, project_id, wake_at FROM sessions WHERE running = 1 AND id > $1 \
+const RUNNING: &str = "SELECT id, realm, session_id FROM sessions WHERE running = 1 AND id > $1 \
      AND deleted_at IS NULL AND (owner IS NULL OR owner = $2 \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
      ORDER BY id LIMIT $4";
@@ -112,12 +112,5 @@ impl Store {
 }
 
 fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
-    Ok(SessionRef {
-        key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
-        session_id: row.parsed(|text| SessionId::parse(text).ok())?,
-        user_id: row.optional_user()?,
-        project_id: row.optional_project()?,
-        wake_at: row.optional_time()?,
-    })
+    Ok(SessionRef { key: SessionKey::from_raw(row.int()?), realm: row.parsed(Realm::parse)?, session_id: row.id()? })
 }

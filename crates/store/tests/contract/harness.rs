@@ -146,7 +146,6 @@ pub fn new_session(name: &str) -> NewSession {
         session_id: id(name),
         user_id: None,
         project_id: None,
-        description: None,
         system_prompt: None,
         created_at: at(0),
         owner: None,

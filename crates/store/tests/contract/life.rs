@@ -1,6 +1,6 @@
 //! Deleting, pruning, and databases of another age.
 
-use codelab_store::{Commit, MessageRange, Realm, Schedule, Store, StoreError};
+use codelab_store::{Commit, Realm, Schedule, Store, StoreError};
 
 use crate::harness::{FIRST, Harness, approval, at, call, create, event, id};
 
@@ -10,7 +10,7 @@ pub async fn deleted_restored_purged(harness: Harness) -> Harness {
     store.soft_delete(key, at(50)).await.unwrap();
     assert_eq!(store.soft_delete(key, at(51)).await, Err(StoreError::NotFound));
     let row = store.session(Realm::Runtime, &id("doomed")).await.unwrap().unwrap();
-    assert_eq!((row.deleted_at, row.is_active), (Some(at(50)), false));
+    assert_eq!(row.deleted_at, Some(at(50)));
     let mut commit = Commit::new(key, FIRST);
     commit.approvals_opened.push(approval("c1"));
     assert_eq!(store.commit(commit.clone()).await, Err(StoreError::Conflict));
@@ -19,12 +19,12 @@ pub async fn deleted_restored_purged(harness: Harness) -> Harness {
     assert_eq!(store.restore(key).await, Err(StoreError::NotFound));
     store.commit(commit).await.unwrap();
     let row = store.session(Realm::Runtime, &id("doomed")).await.unwrap().unwrap();
-    assert_eq!((row.deleted_at, row.is_active, row.message_count), (None, true, 1));
+    assert_eq!((row.deleted_at, row.message_count), (None, 1));
 
     store.purge(key).await.unwrap();
     assert_eq!(store.purge(key).await, Err(StoreError::NotFound));
     assert_eq!(store.session(Realm::Runtime, &id("doomed")).await.unwrap(), None);
-    assert!(store.messages(key, MessageRange::All).await.unwrap().is_empty());
+    assert!(store.history(key, 0).await.unwrap().is_empty());
     assert!(store.events(key, 0, 10).await.unwrap().is_empty());
     assert_eq!(store.approval(key, &call("c1")).await.unwrap(), None);
     assert_eq!(store.events(kept, 0, 10).await.unwrap().len(), 1);

@@ -16,8 +16,6 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     harness.session("another").await;
     let last = |before, limit| MessageRange::Last { before, limit };
     for (range, expected) in [
-        (MessageRange::All, 1..=9),
-        (MessageRange::From { ord: 4 }, 4..=9),
         (MessageRange::FromTurn(TurnId(3)), 7..=9),
         // With what came late of an earlier turn.
         (MessageRange::FromTurn(TurnId(4)), 8..=9),
@@ -30,6 +28,10 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
         assert_eq!(ords, expected.collect::<Vec<_>>(), "{range:?}");
     }
     assert!(harness.store.messages(key, last(None, 0)).await.unwrap().is_empty());
+    for (after, expected) in [(0, 1..=9), (3, 4..=9)] {
+        let found = harness.store.history(key, after).await.unwrap();
+        assert_eq!(found.iter().map(|message| message.ord).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
     harness
 }
 
@@ -79,9 +81,9 @@ pub async fn abandoned_reads_do_no_harm(mut harness: Harness) -> Harness {
     }
     for round in 0..400 {
         let (n, key) = keys[round % keys.len()];
-        let _ = harness.store.messages(key, MessageRange::All).now_or_never();
+        let _ = harness.store.history(key, 0).now_or_never();
         if round % 20 == 0 {
-            let found = harness.store.messages(key, MessageRange::All).await.unwrap();
+            let found = harness.store.history(key, 0).await.unwrap();
             assert_eq!(found[1].message.content, format!("of {n}"));
         }
     }

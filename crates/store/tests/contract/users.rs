@@ -192,7 +192,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
     assert_eq!(project.change(ProjectChange::default(), at(2)).await, Err(StoreError::NotFound));
     assert_eq!(store.session(Realm::Project, &id("inside")).await.unwrap(), None);
     assert!(store.events(inside, 0, 10).await.unwrap().is_empty());
-    assert!(store.approvals(inside, true).await.unwrap().is_empty());
+    assert!(store.pending_approvals(inside).await.unwrap().is_empty());
     assert_eq!(store.events(beside, 0, 10).await.unwrap().len(), 1);
     assert_eq!(names(&kept).await.len(), 2);
     // The number is not given again.

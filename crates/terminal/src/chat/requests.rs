@@ -150,8 +150,8 @@ pub async fn sessions(client: Client, project: ProjectId) -> Outcome {
 }
 
 pub async fn plan(client: Client, session: SessionId, task: Option<String>) -> Outcome {
-    let plan = match client.plans(&session).await {
-        Ok(list) => list.plans.into_iter().next_back(),
+    let plan = match client.newest_plan(&session).await {
+        Ok(plan) => plan,
         Err(error) => return Outcome::Failed(error),
     };
     let Some(plan) = plan else { return Outcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]) };

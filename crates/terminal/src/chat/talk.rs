@@ -382,6 +382,5 @@ async fn next_event(
 }
 
 fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    std::time::SystemTime::now().into()
 }

@@ -109,8 +109,15 @@ async fn catch_up(shared: &Arc<Shared>, known: &mut Known) -> Result<(), ClientE
     let sessions = shared.client.chats(Some(shared.project), Some(MAX_CAUGHT_UP), None).await?.sessions;
     for session in sessions {
         known.note(&session.session_id, true);
-        if shared.may_serve(&session.session_id) {
-            look_at(shared, &session.session_id).await?;
+        if !shared.may_serve(&session.session_id) {
+            continue;
+        }
+        match look_at(shared, &session.session_id).await {
+            // What cannot be read of one session is no reason to leave the others alone.
+            Err(ClientError::Invalid(why)) => {
+                tracing::warn!(session = %session.session_id, why, "a session cannot be read, and is left alone");
+            }
+            looked => looked?,
         }
     }
     Ok(())
@@ -192,6 +199,10 @@ impl Known {
         let is_ours = match shared.client.chat(session).await {
             Ok(detail) => detail.session.project_id == shared.project,
             Err(error) if error.status() == Some(404) => return Ok(false),
+            Err(ClientError::Invalid(why)) => {
+                tracing::warn!(%session, why, "a session cannot be read, and is left alone");
+                return Ok(false);
+            }
             Err(error) => return Err(error),
         };
         self.note(session, is_ours);

@@ -2,12 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use codelab_protocol::ListFiles;
+use codelab_protocol::{ListFiles, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::FilePattern;
-use super::write::timestamp;
 use crate::error::{Access, Refusal};
 use crate::options::Limits;
 use crate::root::Root;
@@ -56,6 +55,6 @@ fn describe(root: &Root, entry: &Entry<'_>) -> Option<Value> {
     } else {
         return None;
     };
-    let modified = metadata.modified().ok().map(|time| timestamp(time.into_std()));
+    let modified = metadata.modified().ok().map(|time| Timestamp::from(time.into_std()));
     Some(json!({"path": entry.real.to_string_lossy(), "type": kind, "size": size, "modified": modified}))
 }

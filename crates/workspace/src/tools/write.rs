@@ -46,7 +46,7 @@ pub(crate) fn write_file(
             store(&place, seen, limits, &call.path, content.as_bytes(), None)?
         }
     };
-    Ok(json!({"success": true, "size": size, "timestamp": timestamp(modified)}))
+    Ok(json!({"success": true, "size": size, "timestamp": Timestamp::from(modified)}))
 }
 
 pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Result<Value, Refusal> {
@@ -271,11 +271,6 @@ fn sync_folder(folder: &Dir) -> io::Result<()> {
 
 fn write_refused(path: &str, error: io::Error) -> Refusal {
     Refusal::from_io(path, Access::Write, error)
-}
-
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

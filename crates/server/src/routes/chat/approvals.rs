@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
+use axum::response::Response;
 use codelab_protocol::{
     AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision, OpenApproval,
 };
@@ -10,12 +11,12 @@ use codelab_protocol::{
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
 use super::super::{Invalid, Refused, decisions};
-use super::{MyChat, path_part};
+use super::MyChat;
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
 
-/// The call a path names. A text that cannot be a call's id names none.
+/// The call a path names.
 pub(in super::super) struct CallPath(pub CallId);
 
 impl FromRequestParts<App> for CallPath {
@@ -23,8 +24,7 @@ impl FromRequestParts<App> for CallPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let unknown = || ApiError::new(ErrorCode::ToolCallNotFound, "Tool call not found");
-        let text = path_part(parts, app, "call_id").await.ok_or_else(unknown)?;
-        CallId::parse(&text).map(Self).map_err(|_| unknown())
+        path_id(parts, app, "call_id").await.map(Self).ok_or_else(unknown)
     }
 }
 
@@ -44,11 +44,8 @@ impl FromRequestParts<App> for CallPath {
 )]
 pub(in super::super) async fn list(State(app): State<App>, chat: MyChat, page: Page) -> ApiResult<Json<ApprovalList>> {
     app.runtime.touch_chat(&chat.row).await?;
-    let open = app.runtime.store().approvals(chat.row.key, true).await?;
-    let total = open.len() as u64;
-    let here = |approval| OpenApproval { session_id: chat.id().clone(), project_id: chat.row.project(), approval };
-    let page_of = open.into_iter().skip(page.offset as usize).take(page.limit as usize);
-    let approvals = page_of.map(|row| here(row.info)).collect();
+    let (open, total) = chat.mine.open_approvals(Some(chat.row.key), page.limit, page.offset).await?;
+    let approvals = open.into_iter().map(shown).collect();
     Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
 }
 
@@ -121,12 +118,16 @@ pub(in super::super) async fn answer(
         Refused,
     ),
 )]
-pub(in super::super) async fn audit(State(app): State<App>, chat: MyChat) -> ApiResult<Json<AuditList>> {
-    audit_of(&app, &chat.row).await.map(Json)
+pub(in super::super) async fn audit(State(app): State<App>, chat: MyChat) -> ApiResult<Response> {
+    audit_of(&app, &chat.row).await
+}
+
+pub(super) fn shown(row: codelab_store::OpenApproval) -> OpenApproval {
+    OpenApproval { session_id: row.session_id, project_id: row.project_id, approval: row.info }
 }
 
 async fn ack(chat: &MyChat) -> ApiResult<Json<ChatAck>> {
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(super::not_found)?;
+    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
     let status =
         serde_json::from_str::<codelab_engine::Session>(&row.state).ok().and_then(|session| session.suspended());
     Ok(Json(ChatAck { session_id: chat.id().clone(), status }))

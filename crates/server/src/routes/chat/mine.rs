@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use codelab_protocol::{AgentUsage, ApprovalList, ErrorBody, OpenApproval, ProjectUsage, SessionUsage, UsageReport};
+use codelab_protocol::{AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport};
 
 use super::super::frame::ChatFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::{Invalid, Refused};
+use super::approvals::shown;
 use super::{Of, total};
 use crate::app::App;
 use crate::body::Params;
@@ -44,12 +45,7 @@ pub(in super::super) async fn approvals(
     user: User,
     page: Page,
 ) -> ApiResult<Json<ApprovalList>> {
-    let (open, total) = app.runtime.store().of(user.id()).open_approvals(page.limit, page.offset).await?;
-    let shown = |row: codelab_store::OpenApproval| OpenApproval {
-        session_id: row.session_id,
-        project_id: row.project_id,
-        approval: row.info,
-    };
+    let (open, total) = app.runtime.store().of(user.id()).open_approvals(None, page.limit, page.offset).await?;
     let approvals = open.into_iter().map(shown).collect();
     Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
 }

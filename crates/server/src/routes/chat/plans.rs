@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::Decision;
 use codelab_protocol::{
@@ -13,20 +12,19 @@ use serde_json::Map;
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
 use super::super::{Invalid, Refused};
-use super::{MyChat, path_part};
+use super::MyChat;
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
 
-/// The plan a path names. A text that cannot be a plan's id names none.
+/// The plan a path names.
 pub(in super::super) struct PlanPath(PlanId);
 
 impl FromRequestParts<App> for PlanPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let text = path_part(parts, app, "plan_id").await.ok_or_else(no_plan)?;
-        PlanId::parse(&text).map(Self).map_err(|_| no_plan())
+        path_id(parts, app, "plan_id").await.map(Self).ok_or_else(no_plan)
     }
 }
 
@@ -37,8 +35,7 @@ impl FromRequestParts<App> for TaskPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let text = path_part(parts, app, "task_id").await.ok_or_else(no_task)?;
-        TaskId::parse(&text).map(Self).map_err(|_| no_task())
+        path_id(parts, app, "task_id").await.map(Self).ok_or_else(no_task)
     }
 }
 
@@ -136,7 +133,7 @@ pub(in super::super) async fn decide(
     security(("user_token" = []), ("login_cookie" = [])),
     params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
     responses(
-        (status = 202, description = "The plan, running again", body = Plan),
+        (status = 200, description = "The plan, running again", body = Plan),
         (status = 404, description = "Unknown session, plan or agent", body = ErrorBody),
         (status = 409, description = "The session is busy, or nothing is left to run", body = ErrorBody),
         Refused,
@@ -146,9 +143,9 @@ pub(in super::super) async fn retry(
     State(app): State<App>,
     chat: MyChat,
     PlanPath(id): PlanPath,
-) -> ApiResult<(StatusCode, Json<Plan>)> {
+) -> ApiResult<Json<Plan>> {
     app.runtime.retry_plan(&chat.row, id.clone()).await?;
-    Ok((StatusCode::ACCEPTED, Json(plan(&chat, &id).await?)))
+    Ok(Json(plan(&chat, &id).await?))
 }
 
 /// The thread of one task, oldest first

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::super::projects::MyProject;
 use super::super::{Invalid, Refused};
+use super::MyChat;
 use super::approvals::CallPath;
-use super::{MyChat, path_part};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
 use crate::users::User;
@@ -29,8 +29,7 @@ impl FromRequestParts<App> for ClientPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let text = path_part(parts, app, "client_id").await.ok_or_else(no_client)?;
-        ClientId::parse(&text).map(Self).map_err(|_| no_client())
+        path_id(parts, app, "client_id").await.map(Self).ok_or_else(no_client)
     }
 }
 

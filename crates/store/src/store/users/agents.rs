@@ -71,12 +71,7 @@ impl Store {
     /// The agents of all users, oldest first; `after` pages on.
     pub async fn agents_of_all(&self, after: u64, limit: u64) -> Result<Vec<AgentPlace>, StoreError> {
         self.read(OF_ALL, vec![after.into(), limit.into()], |row| {
-            Ok(AgentPlace {
-                number: row.count()?,
-                user_id: row.user()?,
-                project_id: row.project()?,
-                agent: row.agent()?,
-            })
+            Ok(AgentPlace { number: row.count()?, user_id: row.user()?, project_id: row.project()?, agent: row.id()? })
         })
         .await
     }
@@ -193,8 +188,8 @@ fn json(value: impl Serialize) -> Result<Param, StoreError> {
 
 fn agent(row: &mut Columns<'_>) -> Result<AgentRow, StoreError> {
     let agent = NewAgent {
-        agent_id: row.parsed(|text| AgentId::parse(text).ok())?,
-        name: row.parsed(|text| AgentName::parse(text).ok())?,
+        agent_id: row.id()?,
+        name: row.id()?,
         role: row.string()?,
         description: row.string()?,
         model: row.string()?,

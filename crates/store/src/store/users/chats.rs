@@ -13,7 +13,8 @@ use crate::chat::{ChatSessionRow, OpenApproval, PlanRow, UnfinishedSession};
 use crate::columns::Columns;
 use crate::row::{SessionRow, StoredMessage};
 use crate::statement::{Param, Stmt};
-use crate::store::read::{approval_info, message, message_columns, of_task};
+use crate::store::pages::{MAX_LIST_BYTES, SizedList};
+use crate::store::read::{approval_info, message, message_bytes, message_columns, of_task};
 use crate::{Realm, SessionKey, StoreError};
 
 macro_rules! my_sessions {
@@ -69,30 +70,55 @@ macro_rules! select_messages {
         concat!("SELECT ", message_columns!(), " FROM messages", of_my_session!($rest))
     };
 }
-const MESSAGES: &str = select_messages!(" ORDER BY ord LIMIT $3 OFFSET $4");
-const MESSAGES_OF_ROLE: &str = select_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
-const LAST_MESSAGES: &str = select_messages!(" ORDER BY ord DESC LIMIT $3");
+macro_rules! list_messages {
+    ($rest:literal) => {
+        SizedList {
+            sizes: concat!("SELECT ", message_bytes!(), " FROM messages", of_my_session!($rest)),
+            rows: select_messages!($rest),
+            decode: message,
+        }
+    };
+}
+const MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord LIMIT $3 OFFSET $4");
+const MESSAGES_OF_ROLE: SizedList<StoredMessage> = list_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
+const LAST_MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord DESC LIMIT $3");
 const REQUEST: &str = select_messages!(" AND turn = $3 AND role = 'user' ORDER BY ord LIMIT 1");
 const COUNT_MESSAGES: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(""));
 const COUNT_MESSAGES_OF_ROLE: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(" AND role = $3"));
 
-const TASK_MESSAGES: &str = concat!(
-    "SELECT ",
-    message_columns!(),
-    " FROM task_messages",
-    of_my_session!(" AND plan_id = $3 AND task_id = $4 ORDER BY ord LIMIT $5 OFFSET $6")
-);
+macro_rules! list_task_messages {
+    ($select:expr) => {
+        concat!(
+            "SELECT ",
+            $select,
+            " FROM task_messages",
+            of_my_session!(" AND plan_id = $3 AND task_id = $4 ORDER BY ord LIMIT $5 OFFSET $6")
+        )
+    };
+}
+const TASK_MESSAGES: SizedList<StoredMessage> = SizedList {
+    sizes: list_task_messages!(message_bytes!()),
+    rows: list_task_messages!(message_columns!()),
+    decode: message,
+};
 const COUNT_TASK_MESSAGES: &str =
     concat!("SELECT COUNT(*) FROM task_messages", of_my_session!(" AND plan_id = $3 AND task_id = $4"));
 
 macro_rules! select_plans {
-    ($rest:literal) => {
-        concat!("SELECT turn, created_at, updated_at, body FROM plans", of_my_session!($rest))
+    ($select:literal, $rest:literal) => {
+        concat!("SELECT ", $select, " FROM plans", of_my_session!($rest))
     };
 }
-const PLANS: &str = select_plans!(" ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4");
-const COUNT_PLANS: &str = concat!("SELECT COUNT(*) FROM plans", of_my_session!(""));
-const PLAN: &str = select_plans!(" AND plan_id = $3");
+const PLANS: SizedList<PlanRow> = SizedList {
+    sizes: select_plans!(
+        "CAST(OCTET_LENGTH(body) AS BIGINT)",
+        " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"
+    ),
+    rows: select_plans!("turn, created_at, updated_at, body", " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"),
+    decode: plan_row,
+};
+const COUNT_PLANS: &str = select_plans!("COUNT(*)", "");
+const PLAN: &str = select_plans!("turn, created_at, updated_at, body", " AND plan_id = $3");
 
 macro_rules! from_open_approvals {
     ($select:literal, $rest:literal) => {
@@ -105,12 +131,25 @@ macro_rules! from_open_approvals {
         )
     };
 }
-const OPEN_APPROVALS: &str = from_open_approvals!(
-    "SELECT sessions.session_id, sessions.project_id, call_id, kind, tool_name, arguments, digest, parts, reason, \
-     pending_approvals.created_at, expires_at, timeout_seconds",
-    " ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3"
-);
+macro_rules! list_open_approvals {
+    ($rest:literal) => {
+        SizedList {
+            sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) AS BIGINT)", $rest),
+            rows: from_open_approvals!(
+                "SELECT sessions.session_id, sessions.project_id, call_id, kind, tool_name, arguments, digest, parts, \
+                 reason, pending_approvals.created_at, expires_at, timeout_seconds",
+                $rest
+            ),
+            decode: open_approval,
+        }
+    };
+}
+const OPEN_APPROVALS: SizedList<OpenApproval> =
+    list_open_approvals!(" ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3");
 const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
+const OPEN_APPROVALS_OF_SESSION: SizedList<OpenApproval> =
+    list_open_approvals!(" AND sessions.id = $2 ORDER BY pending_approvals.created_at, call_id LIMIT $3 OFFSET $4");
+const COUNT_OPEN_APPROVALS_OF_SESSION: &str = from_open_approvals!("SELECT COUNT(*)", " AND sessions.id = $2");
 
 /// A session of a project, which its user has asked for: only [`UserStore::session`] gives one. Whoever has it need not
 /// ask again whose it is.
@@ -157,7 +196,9 @@ impl UserStore {
             Some(_) => (COUNT_SESSIONS_OF_PROJECT, SESSIONS_OF_PROJECT),
         };
         let whose: Vec<Param> = [self.user.into()].into_iter().chain(project.map(Param::from)).collect();
-        self.page(count, page, whose, limit, offset, chat_session).await
+        let total = self.store.read_one(count, whose.clone(), |row| row.count()).await?.unwrap_or(0);
+        let params = whose.into_iter().chain([limit.into(), offset.into()]).collect();
+        Ok((self.store.read(page, params, chat_session).await?, total))
     }
 
     pub async fn session(&self, id: &SessionId) -> Result<Option<OwnedSession>, StoreError> {
@@ -186,13 +227,13 @@ impl UserStore {
             Some(_) => (COUNT_MESSAGES_OF_ROLE, MESSAGES_OF_ROLE),
         };
         let whose = self.of(key).into_iter().chain(role.map(|role| role.as_str().into())).collect();
-        self.page(count, page, whose, limit, offset, message).await
+        self.page(count, page, whose, limit, offset).await
     }
 
     /// The newest of the session's own history, oldest first.
     pub async fn last_messages(&self, key: SessionKey, limit: u64) -> Result<Vec<StoredMessage>, StoreError> {
-        let params = self.of(key).into_iter().chain([limit.into()]).collect();
-        let mut newest_first = self.store.read(LAST_MESSAGES, params, message).await?;
+        let whose = self.of(key).to_vec();
+        let mut newest_first = self.store.read_sized(LAST_MESSAGES, whose, limit, None, MAX_LIST_BYTES).await?;
         newest_first.reverse();
         Ok(newest_first)
     }
@@ -214,13 +255,13 @@ impl UserStore {
     ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
         let thread = [Param::text(plan.as_str()), Param::text(task.as_str())];
         let whose = self.of(key).into_iter().chain(thread).collect();
-        let (page, total) = self.page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset, message).await?;
+        let (page, total) = self.page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset).await?;
         Ok((of_task(page, plan, task), total))
     }
 
     /// A page of a session's plans, oldest first, and how many there are.
     pub async fn plans(&self, key: SessionKey, limit: u64, offset: u64) -> Result<(Vec<PlanRow>, u64), StoreError> {
-        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset, plan_row).await
+        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset).await
     }
 
     pub async fn plan(&self, key: SessionKey, plan: &PlanId) -> Result<Option<PlanRow>, StoreError> {
@@ -228,28 +269,36 @@ impl UserStore {
         self.store.read_one(PLAN, params, plan_row).await
     }
 
-    /// A page of what waits for the user in all sessions, in the order it was asked, and how much there is.
-    pub async fn open_approvals(&self, limit: u64, offset: u64) -> Result<(Vec<OpenApproval>, u64), StoreError> {
-        let whose = vec![self.user.into()];
-        self.page(COUNT_OPEN_APPROVALS, OPEN_APPROVALS, whose, limit, offset, open_approval).await
+    /// A page of what waits for the user, in one session or in all, in the order it was asked, and how much there is.
+    pub async fn open_approvals(
+        &self,
+        session: Option<SessionKey>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<OpenApproval>, u64), StoreError> {
+        let (count, page) = match session {
+            None => (COUNT_OPEN_APPROVALS, OPEN_APPROVALS),
+            Some(_) => (COUNT_OPEN_APPROVALS_OF_SESSION, OPEN_APPROVALS_OF_SESSION),
+        };
+        let whose = [self.user.into()].into_iter().chain(session.map(Param::from)).collect();
+        self.page(count, page, whose, limit, offset).await
     }
 
     pub(super) fn of(&self, key: SessionKey) -> [Param; 2] {
         [key.into(), self.user.into()]
     }
 
+    /// Fewer rows than `limit` where more would be too large for one page.
     async fn page<T: Send + 'static>(
         &self,
         count: &'static str,
-        page: &'static str,
+        list: SizedList<T>,
         whose: Vec<Param>,
         limit: u64,
         offset: u64,
-        decode: fn(&mut Columns<'_>) -> Result<T, StoreError>,
     ) -> Result<(Vec<T>, u64), StoreError> {
         let total = self.store.read_one(count, whose.clone(), |row| row.count()).await?.unwrap_or(0);
-        let params = whose.into_iter().chain([limit.into(), offset.into()]).collect();
-        Ok((self.store.read(page, params, decode).await?, total))
+        Ok((self.store.read_sized(list, whose, limit, Some(offset), MAX_LIST_BYTES).await?, total))
     }
 }
 
@@ -267,13 +316,13 @@ impl ProjectStore {
 }
 
 fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
-    Ok(UnfinishedSession { key: SessionKey::from_raw(row.int()?), session_id: row.session()?, state: row.string()? })
+    Ok(UnfinishedSession { key: SessionKey::from_raw(row.int()?), session_id: row.id()?, state: row.string()? })
 }
 
 fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
     Ok(ChatSessionRow {
         key: SessionKey::from_raw(row.int()?),
-        session_id: row.session()?,
+        session_id: row.id()?,
         project_id: row.project()?,
         title: row.optional_string()?,
         created_at: row.time()?,
@@ -287,7 +336,7 @@ fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
 }
 
 fn open_approval(row: &mut Columns<'_>) -> Result<OpenApproval, StoreError> {
-    Ok(OpenApproval { session_id: row.session()?, project_id: row.project()?, info: approval_info(row)? })
+    Ok(OpenApproval { session_id: row.id()?, project_id: row.project()?, info: approval_info(row)? })
 }
 
 #[cfg(test)]
@@ -305,12 +354,14 @@ mod tests {
             (COUNT_SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
             (UNFINISHED, "SEARCH sessions USING INDEX sessions_by_project (project_id=?)"),
             (UNFINISHED, "tool_calls USING PRIMARY KEY (session_key=?)"),
-            (MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
-            (LAST_MESSAGES, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
-            (TASK_MESSAGES, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
+            (MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
+            (LAST_MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
+            (LAST_MESSAGES.sizes, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
+            (TASK_MESSAGES.rows, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
             (PLAN, "PRIMARY KEY (session_key=? AND plan_id=?)"),
-            (OPEN_APPROVALS, "SEARCH sessions USING INDEX sessions_by_user (user_id=?)"),
-            (OPEN_APPROVALS, "pending_approvals_open (session_key=?)"),
+            (OPEN_APPROVALS.rows, "SEARCH sessions USING INDEX sessions_by_user (user_id=?)"),
+            (OPEN_APPROVALS.rows, "pending_approvals_open (session_key=?)"),
+            (OPEN_APPROVALS_OF_SESSION.rows, "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"),
         ] {
             assert_uses(&connection, sql, index);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codelab_protocol::{AgentName, SessionId, TaskId, Timestamp};
+use codelab_protocol::{AgentName, Timestamp};
 use futures_util::future::join_all;
 
 use super::ProjectStore;
@@ -131,9 +131,9 @@ impl Store {
 fn interaction(row: &mut Columns<'_>) -> Result<InteractionRow, StoreError> {
     Ok(InteractionRow {
         id: InteractionId(row.count()?),
-        agent: row.agent()?,
-        session_id: row.optional_parsed(|text| SessionId::parse(text).ok())?,
-        task: row.optional_parsed(|text| TaskId::parse(text).ok())?,
+        agent: row.id()?,
+        session_id: row.optional_id()?,
+        task: row.optional_id()?,
         kind: row.string()?,
         success: row.optional_int()?.map(|flag| flag != 0),
         text: row.string()?,

@@ -69,7 +69,7 @@ impl UserStore {
         });
         let by_session = self.store.read(BY_SESSION, limited(MAX_SESSIONS), session_usage);
         let by_agent = self.store.read(BY_AGENT, limited(MAX_ROWS), |row| {
-            Ok(AgentUsage { project_id: row.project()?, agent: row.agent()?, usage: usage_sum(row)? })
+            Ok(AgentUsage { project_id: row.project()?, agent: row.id()?, usage: usage_sum(row)? })
         });
         Ok(UsageReport {
             total: total.unwrap_or_default(),
@@ -109,7 +109,7 @@ impl Default for UsageSum {
 
 fn session_usage(row: &mut Columns<'_>) -> Result<SessionUsage, StoreError> {
     Ok(SessionUsage {
-        session_id: row.session()?,
+        session_id: row.id()?,
         project_id: row.project()?,
         title: row.optional_string()?,
         usage: usage_sum(row)?,

@@ -1,0 +1,215 @@
+//! From the settings as they are written to those that are used: checked, each in its type.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region, Zone};
+use codelab_llm::{Price, PriceTable, Secret};
+use codelab_policy::Policy;
+use codelab_runtime::{Failpoint, Retention};
+use codelab_store::DatabaseUrl;
+
+use super::file::{File, PolicyTable, PriceRow, ServerTable};
+use super::{
+    ChatSettings, ConfigError, HttpSettings, JwtSettings, LlmSettings, Origin, Settings, SpaceSettings, wrong,
+};
+
+/// Longer waits would leave the calendar.
+const MAX_TIMEOUT_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
+
+impl File {
+    pub fn checked(self, data_dir: PathBuf, environment: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
+        self.check_ranges()?;
+        let database = match &self.database.url {
+            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong("database.url", &error.to_string()))?,
+            None => DatabaseUrl::SqliteFile(data_dir.join("codelab.db")),
+        };
+        let page_locale = self.locale.as_deref().map(locale).transpose()?;
+        let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
+        Ok(Settings {
+            addr: parse_addr(&self.addr)?,
+            database,
+            mode: if self.multi_agent_mode { Mode::Multi } else { Mode::Single },
+            limits: self.engine_limits(),
+            prompt: PromptLimits {
+                messages: self.context.messages,
+                tokens: self.context.tokens,
+                tool_result_bytes: self.context.tool_result_bytes,
+            },
+            region: region(page_locale.unwrap_or_default(), &self.context.timezone)?,
+            page_locale,
+            log_prompts: self.context.log_prompts,
+            body_bytes: self.limits.body_bytes,
+            retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
+            spaces: self.spaces(),
+            chat: self.chat(),
+            llm: self.llm()?,
+            policy: policy(&self.policy)?,
+            http: http(self.server)?,
+            internal_api_key: secret("INTERNAL_API_KEY"),
+            jwt_secret: secret("JWT_SECRET"),
+            jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
+            failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
+            data_dir,
+        })
+    }
+
+    fn check_ranges(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        // The setting, what was given, and whether 0 means something.
+        for (setting, value, may_be_zero) in [
+            ("limits.approval_timeout_seconds", limits.approval_timeout_seconds, true),
+            ("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds, false),
+            ("limits.direct_timeout_seconds", limits.direct_timeout_seconds, false),
+            ("limits.task_timeout_seconds", limits.task_timeout_seconds, false),
+            ("limits.model_timeout_seconds", limits.model_timeout_seconds, false),
+            ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds, false),
+            ("limits.steps", limits.steps.into(), false),
+            ("limits.repeats", limits.repeats.into(), false),
+            ("limits.body_bytes", limits.body_bytes as u64, false),
+            ("context.tool_result_bytes", self.context.tool_result_bytes as u64, false),
+            ("worker_space.idle_timeout_seconds", self.worker_space.idle_timeout_seconds, false),
+            ("agent_cache.ttl_seconds", self.agent_cache.ttl_seconds, false),
+            ("server.write_timeout_seconds", self.server.write_timeout_seconds, false),
+            ("chat.history_messages", self.chat.history_messages as u64, false),
+            ("plan.approval_tasks", self.plan.approval_tasks as u64, false),
+        ] {
+            if value == 0 && !may_be_zero {
+                return Err(wrong(setting, "must be more than 0"));
+            }
+            if setting.ends_with("_seconds") && value > MAX_TIMEOUT_SECONDS {
+                return Err(wrong(setting, &format!("must be at most {MAX_TIMEOUT_SECONDS} (ten years)")));
+            }
+        }
+        if !(self.plan.approval_usd.is_finite() && self.plan.approval_usd >= 0.0) {
+            return Err(wrong("plan.approval_usd", "must be a number from 0 up"));
+        }
+        Ok(())
+    }
+
+    fn engine_limits(&self) -> Limits {
+        let limits = &self.limits;
+        Limits {
+            steps: limits.steps,
+            switches: limits.switches,
+            repeats: limits.repeats,
+            queue_length: limits.queue_length,
+            approval_timeout_seconds: limits.approval_timeout_seconds,
+            tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+            direct_timeout_seconds: limits.direct_timeout_seconds,
+            task_timeout_seconds: limits.task_timeout_seconds,
+            plan_approval_tasks: self.plan.approval_tasks,
+            plan_approval_usd: self.plan.approval_usd,
+            compact_tokens: Some(self.context.compact_tokens).filter(|tokens| *tokens > 0),
+            multiple_tool_calls: self.multiple_tool_calls,
+        }
+    }
+
+    fn llm(&self) -> Result<LlmSettings, ConfigError> {
+        let llm = &self.llm;
+        Ok(LlmSettings {
+            proxy_url: given(&llm.proxy_url),
+            model: given(&llm.model),
+            model_override: given(&llm.model_override),
+            api_key: given(&llm.api_key).map(Secret::new),
+            send_internal_key: llm.send_internal_key,
+            model_map: self.model_map.clone(),
+            prices: price_table(&self.prices)?,
+            timeout_seconds: self.limits.model_timeout_seconds,
+            idle_timeout_seconds: self.limits.model_idle_timeout_seconds,
+        })
+    }
+
+    fn spaces(&self) -> SpaceSettings {
+        SpaceSettings {
+            redis_url: given(&self.redis.url).map(Secret::new),
+            cache_ttl_seconds: self.agent_cache.ttl_seconds,
+            idle_timeout_seconds: self.worker_space.idle_timeout_seconds,
+            qdrant_url: given(&self.qdrant.url),
+            qdrant_api_key: given(&self.qdrant.api_key).map(Secret::new),
+            embedding_model: given(&self.embedding.model),
+        }
+    }
+
+    fn chat(&self) -> ChatSettings {
+        ChatSettings {
+            access: self.chat.access,
+            limits: ChatLimits {
+                history_messages: self.chat.history_messages,
+                backlog: self.limits.queue_length,
+                ..ChatLimits::default()
+            },
+        }
+    }
+}
+
+/// An empty text is as good as none.
+fn given(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
+}
+
+fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
+    let origins = server.allowed_origins.iter().map(|origin| Origin::parse("server.allowed_origins", origin));
+    Ok(HttpSettings {
+        public_url: given(&server.public_url).map(|url| Origin::parse("server.public_url", &url)).transpose()?,
+        allowed_origins: origins.collect::<Result<_, _>>()?,
+        allowed_hosts: hosts(server.allowed_hosts)?,
+        write_timeout_seconds: server.write_timeout_seconds,
+    })
+}
+
+/// The built-in rules and those that were added.
+fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
+    let mut policy = Policy::default();
+    for pattern in &table.protected_paths {
+        if pattern.split(['/', '\\']).all(|part| matches!(part.trim(), "" | ".")) {
+            return Err(wrong("policy.protected_paths", &format!("{pattern:?} names no file or folder")));
+        }
+        policy = policy.protect(pattern);
+    }
+    for pattern in &table.ask_for {
+        policy = policy.ask_for(pattern).map_err(|error| {
+            // The lines before it draw the place.
+            let why = error.reason.lines().last().unwrap_or_default();
+            wrong("policy.ask_for", &format!("{pattern:?} is no regular expression: {why}"))
+        })?;
+    }
+    Ok(policy)
+}
+
+fn locale(tag: &str) -> Result<Locale, ConfigError> {
+    Locale::of(tag).ok_or_else(|| wrong("locale", "must be en, ru or uk"))
+}
+
+fn region(locale: Locale, timezone: &str) -> Result<Region, ConfigError> {
+    let zone = Zone::named(timezone);
+    let zone = zone.ok_or_else(|| wrong("context.timezone", "must be an IANA time zone, such as Europe/Kyiv"))?;
+    Ok(Region { locale, zone })
+}
+
+fn hosts(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    match given.iter().find(|host| host.is_empty() || !host.chars().all(plain)) {
+        Some(host) => Err(wrong("server.allowed_hosts", &format!("{host:?} is not a host name"))),
+        None => Ok(given),
+    }
+}
+
+fn price_table(rows: &BTreeMap<String, PriceRow>) -> Result<PriceTable, ConfigError> {
+    let mut prices = Vec::new();
+    for (model, row) in rows {
+        let price = Price::per_million(row.input_per_million_usd, row.output_per_million_usd)
+            .ok_or_else(|| wrong(&format!("prices.{model}"), "prices must be numbers from 0 up"))?;
+        prices.push((model.clone(), price));
+    }
+    Ok(PriceTable::with_configured(prices))
+}
+
+/// `IP:port`, with `localhost` for the loopback address.
+fn parse_addr(text: &str) -> Result<SocketAddr, ConfigError> {
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
+    }
+    text.parse().map_err(|_| wrong("addr", "must be an IP address and a port, such as 127.0.0.1:8080"))
+}

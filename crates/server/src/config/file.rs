@@ -1,0 +1,248 @@
+//! The settings as they are written, with their defaults; nothing here is checked yet.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
+use codelab_llm::OpenAiConfig;
+use serde::Deserialize;
+
+use super::{ChatAccess, JwtAlgorithm};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub addr: String,
+    pub locale: Option<String>,
+    pub multi_agent_mode: bool,
+    pub multiple_tool_calls: MultipleToolCalls,
+    pub database: Database,
+    pub limits: LimitsTable,
+    pub context: ContextTable,
+    pub llm: LlmTable,
+    pub model_map: BTreeMap<String, String>,
+    pub prices: BTreeMap<String, PriceRow>,
+    pub server: ServerTable,
+    pub auth: AuthTable,
+    pub retention: RetentionTable,
+    pub redis: Redis,
+    pub qdrant: Qdrant,
+    pub embedding: Embedding,
+    pub agent_cache: AgentCacheTable,
+    pub worker_space: WorkerSpaceTable,
+    pub plan: PlanTable,
+    pub chat: ChatTable,
+    pub policy: PolicyTable,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ChatTable {
+    pub access: ChatAccess,
+    pub history_messages: usize,
+}
+
+/// Rules beyond the built-in ones, which cannot be taken away.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PolicyTable {
+    pub protected_paths: Vec<String>,
+    pub ask_for: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Redis {
+    pub url: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Qdrant {
+    pub url: Option<String>,
+    pub api_key: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Embedding {
+    pub model: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AgentCacheTable {
+    pub ttl_seconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WorkerSpaceTable {
+    pub idle_timeout_seconds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PlanTable {
+    pub approval_tasks: usize,
+    pub approval_usd: f64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AuthTable {
+    pub jwt_algorithm: JwtAlgorithm,
+    pub jwt_public_key_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetentionTable {
+    pub session_hours: u64,
+    pub event_days: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Database {
+    pub url: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsTable {
+    pub approval_timeout_seconds: u64,
+    pub tool_result_timeout_seconds: u64,
+    pub direct_timeout_seconds: u64,
+    pub task_timeout_seconds: u64,
+    pub model_timeout_seconds: u64,
+    pub model_idle_timeout_seconds: u64,
+    pub queue_length: usize,
+    pub body_bytes: usize,
+    pub steps: u32,
+    pub switches: u32,
+    pub repeats: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ContextTable {
+    pub messages: usize,
+    pub tokens: usize,
+    pub tool_result_bytes: usize,
+    pub timezone: String,
+    pub log_prompts: bool,
+    /// 0 = never.
+    pub compact_tokens: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LlmTable {
+    pub proxy_url: Option<String>,
+    pub model: Option<String>,
+    pub model_override: Option<String>,
+    pub api_key: Option<String>,
+    pub send_internal_key: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PriceRow {
+    pub input_per_million_usd: f64,
+    pub output_per_million_usd: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServerTable {
+    pub public_url: Option<String>,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
+    pub write_timeout_seconds: u64,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            addr: "127.0.0.1:8080".to_owned(),
+            locale: None,
+            multi_agent_mode: true,
+            multiple_tool_calls: Limits::default().multiple_tool_calls,
+            database: Database::default(),
+            limits: LimitsTable::default(),
+            context: ContextTable::default(),
+            llm: LlmTable::default(),
+            model_map: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            server: ServerTable::default(),
+            auth: AuthTable::default(),
+            retention: RetentionTable::default(),
+            redis: Redis::default(),
+            qdrant: Qdrant::default(),
+            embedding: Embedding::default(),
+            agent_cache: AgentCacheTable::default(),
+            worker_space: WorkerSpaceTable::default(),
+            plan: PlanTable::default(),
+            chat: ChatTable::default(),
+            policy: PolicyTable::default(),
+        }
+    }
+}
+
+impl Default for ChatTable {
+    fn default() -> Self {
+        Self { access: ChatAccess::default(), history_messages: ChatLimits::default().history_messages }
+    }
+}
+
+impl Default for AgentCacheTable {
+    fn default() -> Self {
+        Self { ttl_seconds: 300 }
+    }
+}
+
+impl Default for WorkerSpaceTable {
+    fn default() -> Self {
+        Self { idle_timeout_seconds: 1800 }
+    }
+}
+
+impl Default for PlanTable {
+    fn default() -> Self {
+        let Limits { plan_approval_tasks, plan_approval_usd, .. } = Limits::default();
+        Self { approval_tasks: plan_approval_tasks, approval_usd: plan_approval_usd }
+    }
+}
+
+impl Default for LimitsTable {
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            approval_timeout_seconds: limits.approval_timeout_seconds,
+            tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
+            direct_timeout_seconds: limits.direct_timeout_seconds,
+            task_timeout_seconds: limits.task_timeout_seconds,
+            model_timeout_seconds: OpenAiConfig::DEFAULT_TIMEOUT.as_secs(),
+            model_idle_timeout_seconds: OpenAiConfig::DEFAULT_IDLE_TIMEOUT.as_secs(),
+            queue_length: limits.queue_length,
+            body_bytes: 8_388_608,
+            steps: limits.steps,
+            switches: limits.switches,
+            repeats: limits.repeats,
+        }
+    }
+}
+
+impl Default for ServerTable {
+    fn default() -> Self {
+        Self { public_url: None, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), write_timeout_seconds: 30 }
+    }
+}
+
+impl Default for ContextTable {
+    fn default() -> Self {
+        let PromptLimits { messages, tokens, tool_result_bytes } = PromptLimits::default();
+        Self { messages, tokens, tool_result_bytes, timezone: "UTC".to_owned(), log_prompts: false, compact_tokens: 0 }
+    }
+}
