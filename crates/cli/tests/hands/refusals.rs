@@ -45,7 +45,7 @@ async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
     let hands = Hands::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
     let read = |id| call(id, "read_file", json!({"path": "a.txt"}), false);
-    hands.offer_in(UNREADABLE, &read("unread"));
+    hands.offer_in(&format!("{UNREADABLE}-and-unknown"), &read("unread"));
     assert_eq!(hands.run(&read("read")).await["content"], "x");
     assert_eq!(hands.claims("unread"), 0);
 }

@@ -11,16 +11,13 @@ use serde::Serialize;
 use crate::error::ApiResult;
 
 /// A JSON object: `opening` ends where the list's first element stands, `closing` begins after its last. What fails before
-/// the first part is an ordinary error; later the answer is cut, so that nobody takes a part for the whole.
+/// the first part is an ordinary error; later the answer is cut, so that nobody takes a part for the whole. No part is empty.
 pub(super) async fn response<T, S>(opening: String, parts: S, closing: &'static str) -> ApiResult<Response>
 where
     T: Serialize,
     S: Stream<Item = Result<Vec<T>, StoreError>> + Send + 'static,
 {
-    let mut parts = Box::pin(parts.map(|part| elements(&part?)).try_filter(|json| {
-        let has_some = !json.is_empty();
-        async move { has_some }
-    }));
+    let mut parts = Box::pin(parts.map(|part| elements(&part?)));
     let first = parts.try_next().await?.unwrap_or_default();
     let rest = parts.map_ok(|json| format!(",{json}")).inspect_err(|error| {
         tracing::error!(%error, "a list could not be read to its end");

@@ -104,6 +104,8 @@ async fn sessions_are_listed_newest_first_with_titles_and_pages() {
         let (status, body) = server.http(Method::GET, &format!("/sessions?{query}"), None).await;
         assert_eq!((status, &body["error_code"]), (422, &json!("VALIDATION_ERROR")), "{query}");
     }
+    let (_, body) = server.http(Method::GET, "/sessions?limit=1001", None).await;
+    assert_eq!(body["details"]["field"], "limit");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codelab_store::{Commit, DatabaseUrl, Realm, Store, StoreError, StoreOptions, restore_sqlite};
+use codelab_store::{Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, restore_sqlite};
 use futures_util::future::join_all;
 
 use crate::harness::{Engine, FIRST, Harness, create, event, id, message};
@@ -89,7 +89,8 @@ async fn a_full_disk_refuses_whole_commits_and_recovers() {
         let found = harness.store.session(Realm::Runtime, &id(&format!("full-{n}"))).await.unwrap();
         assert_eq!(found.is_some(), result.is_ok(), "{n}");
     }
-    assert_eq!(harness.store.history(filler, 0).await.unwrap().len() as u64, stored);
+    let all = MessageRange::Last { before: None, limit: 1_000_000 };
+    assert_eq!(harness.store.messages(filler, all).await.unwrap().len() as u64, stored);
 
     harness.store.purge(filler).await.unwrap();
     harness.session("after").await;
