@@ -119,7 +119,7 @@ impl Session {
             Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
-            Input::Recovered { down_ms, epoch } => step.recovered(down_ms, epoch),
+            Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
         };

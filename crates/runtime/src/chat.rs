@@ -1,10 +1,12 @@
 //! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says whose each is.
 
+use std::collections::BTreeSet;
+
 use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, UserMessage};
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{OwnedSession, Realm, StoreError};
+use codelab_store::{OpenApproval, OwnedSession, Realm, StoreError};
 use serde_json::Value;
 
 use crate::metrics::OpenStream;
@@ -220,6 +222,21 @@ impl Runtime {
     /// What an earlier server left of the session is recovered first.
     pub async fn touch_chat(&self, row: &OwnedSession) -> Result<(), RuntimeError> {
         self.recover(&name(&row.session_id), row).await.map(drop)
+    }
+
+    /// The same for the sessions of these approvals; whether any of them may have changed. One that cannot be recovered now
+    /// is shown as it was left.
+    pub async fn touch_chats_of(&self, user: UserId, open: &[OpenApproval]) -> Result<bool, RuntimeError> {
+        let mine = Some(self.inner.server_id.as_str());
+        let others = open.iter().filter(|approval| approval.owner.as_deref() != mine);
+        let others: BTreeSet<&SessionId> = others.map(|approval| &approval.session_id).collect();
+        for id in &others {
+            let Some(row) = self.inner.store.of(user).session(id).await? else { continue };
+            if let Err(error) = self.touch_chat(&row).await {
+                tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+            }
+        }
+        Ok(!others.is_empty())
     }
 
     pub fn chat_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {

@@ -9,7 +9,7 @@ mod recall;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Budget, Input, Session};
+use codelab_engine::{Answer, Budget, Downtime, Input, Session};
 use codelab_protocol::{TurnId, TurnStatus};
 use codelab_store::{NewSession, Realm, SessionKey, StoreError};
 use futures_util::FutureExt as _;
@@ -83,6 +83,8 @@ pub(crate) struct Owner {
     began: Option<(TurnId, CallMode, Instant)>,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
+    /// How long nobody had the session that was claimed, until its recovery is stored.
+    down: Option<Downtime>,
 }
 
 impl Owner {
@@ -97,6 +99,7 @@ impl Owner {
             places: Places::default(),
             began: None,
             retry: None,
+            down: None,
         }
     }
 

@@ -44,7 +44,11 @@ pub(in super::super) async fn approvals(
     user: User,
     page: Page,
 ) -> ApiResult<Json<ApprovalList>> {
-    let (open, total) = app.runtime.store().of(user.id()).open_approvals(page.limit, page.offset).await?;
+    let mine = app.runtime.store().of(user.id());
+    let (mut open, mut total) = mine.open_approvals(page.limit, page.offset).await?;
+    if app.runtime.touch_chats_of(user.id(), &open).await? {
+        (open, total) = mine.open_approvals(page.limit, page.offset).await?;
+    }
     let shown = |row: codelab_store::OpenApproval| OpenApproval {
         session_id: row.session_id,
         project_id: row.project_id,

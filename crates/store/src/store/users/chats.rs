@@ -106,8 +106,8 @@ macro_rules! from_open_approvals {
     };
 }
 const OPEN_APPROVALS: &str = from_open_approvals!(
-    "SELECT sessions.session_id, sessions.project_id, call_id, kind, tool_name, arguments, digest, parts, reason, \
-     pending_approvals.created_at, expires_at, timeout_seconds",
+    "SELECT sessions.session_id, sessions.project_id, sessions.owner, call_id, kind, tool_name, arguments, digest, \
+     parts, reason, pending_approvals.created_at, expires_at, timeout_seconds",
     " ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3"
 );
 const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
@@ -287,7 +287,12 @@ fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
 }
 
 fn open_approval(row: &mut Columns<'_>) -> Result<OpenApproval, StoreError> {
-    Ok(OpenApproval { session_id: row.session()?, project_id: row.project()?, info: approval_info(row)? })
+    Ok(OpenApproval {
+        session_id: row.session()?,
+        project_id: row.project()?,
+        owner: row.optional_string()?,
+        info: approval_info(row)?,
+    })
 }
 
 #[cfg(test)]
