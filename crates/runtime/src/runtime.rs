@@ -61,7 +61,7 @@ pub struct Parts {
 /// How long old things are kept; 0 = for ever.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Retention {
-    /// Sessions without activity for this long are soft-deleted.
+    /// Sessions of the runtime realm without activity for this long are soft-deleted.
     pub session_hours: u64,
     /// Events older than this leave the log; readers that ask for them see a gap.
     pub event_days: u64,
