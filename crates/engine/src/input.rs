@@ -66,6 +66,10 @@ pub enum Input {
         lane: Lane,
         closed: Closed,
     },
+    /// The agent leaves the project: what it has on the way is cancelled.
+    AgentGone {
+        agent: AgentName,
+    },
     /// Runs the tasks of an ended plan again that did not end well.
     RetryPlan {
         plan: Box<Plan>,

@@ -117,6 +117,7 @@ impl Session {
             Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
             Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
             Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            Input::AgentGone { agent } => step.agent_gone(&agent),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
             Input::Recovered { down, epoch } => step.recovered(down, epoch),

@@ -188,16 +188,12 @@ impl Runtime {
         session: &OwnedSession,
         drop_queue: bool,
     ) -> Result<(SessionView, bool), RuntimeError> {
-        self.cancel_session(session.id(), drop_queue).await
+        self.cancel_in(&name(session.id()), drop_queue).await
     }
 
-    /// The same, of a session that was found in its project.
-    pub(crate) async fn cancel_session(
-        &self,
-        id: &SessionId,
-        drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
-        self.cancel_in(&name(id), drop_queue).await
+    /// For a session that was found in its project.
+    pub(crate) async fn tell_chat(&self, id: &SessionId, input: Outside) -> Result<(), RuntimeError> {
+        self.input(&name(id), input).await.map(drop)
     }
 
     /// Really deletes the session's rows, and what agents remember of it.

@@ -1,11 +1,11 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId, ModelOutput, Role,
-    TurnId, TurnStatus,
+    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId,
+    ModelOutput, Role, TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Phase, Thread, Work, error_data};
+use super::{COMPLETED, Phase, Thread, Turn, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
 use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, orchestrator};
@@ -162,6 +162,23 @@ impl Step<'_, '_> {
             }
             Phase::AwaitingApproval { call, approval } => {
                 self.withdraw_approval(&approval);
+    /// A direct call goes with its agent. A plan goes on without the agent's tasks.
+    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
+        let turn = self.session.turn.as_ref();
+        let threads = turn.into_iter().flat_map(Turn::threads).filter(|thread| thread.agent == *agent);
+        let lanes: Vec<Lane> = threads.map(Thread::lane).collect();
+        if lanes.contains(&Lane::OWN) {
+            return self.cancel(false);
+        }
+        for thread in lanes.into_iter().filter_map(|lane| self.take_thread(lane)).collect::<Vec<_>>() {
+            self.cancel_thread(thread.clone());
+            let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
+            self.note_error(&error.message);
+            self.task_failed(thread, error);
+        }
+        Answer::Nothing
+    }
+
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
             Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
@@ -174,6 +191,8 @@ impl Step<'_, '_> {
 
     fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {
         self.close_call(call_id, CallStatus::Cancelled);
+            // Tasks that go on may wait for the same answer.
+            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
         self.show_closed(thread, call_id, CallOutcome::Cancelled);
         self.tool_message(thread, call_id, tool, CANCELLED.to_owned());
     }

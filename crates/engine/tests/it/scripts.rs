@@ -10,7 +10,7 @@
 //! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
 //! `edit a: …`, `reject a: …`, `granted a`, `claim A a`, `result A a: …`, `answer a: text` (without one: the thread that
 //! waits for it; `claim` and `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`,
-//! `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
+//! `deleted: agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
 //! `close: agent`, `open: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `call: tokens=10`.
 
 mod project;
