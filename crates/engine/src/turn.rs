@@ -98,6 +98,10 @@ impl Step<'_, '_> {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
+        if self.session.kind == Kind::Project {
+            // No message of a project goes on from where the one before was handed over.
+            self.session.last_switch = None;
+        }
         let request = cut(&text, MAX_REQUEST_BYTES).to_owned();
         let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
         self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None) });

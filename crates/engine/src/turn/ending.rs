@@ -24,8 +24,8 @@ impl Step<'_, '_> {
         self.remember_work(&thread, &response, true);
         match thread.lane {
             Lane::OWN => {
+                self.leave_direct(thread.turn, "turn_completed");
                 self.show_completed(&thread, response);
-                self.session.current = orchestrator();
                 self.end_turn(TurnStatus::Completed);
             }
             _ => self.task_completed(thread, response),
@@ -66,12 +66,22 @@ impl Step<'_, '_> {
             }
             Kind::Project => {
                 self.remember_work(&thread, &error.message, false);
+                self.leave_direct(thread.turn, "turn_failed");
                 self.keep_failure(&thread, &error);
                 self.show_error(&thread, error);
-                self.session.current = orchestrator();
             }
         }
         self.end_turn(TurnStatus::Failed);
+    }
+
+    /// In a project the next message is planned anew, or names its agent. A way back is one only from where a switch led.
+    fn leave_direct(&mut self, turn: TurnId, reason: &str) {
+        match self.session.last_switch {
+            Some(_) if self.session.current != orchestrator() => {
+                self.switch(turn, orchestrator(), reason.to_owned(), None);
+            }
+            _ => self.session.current = orchestrator(),
+        }
     }
 
     /// A failure is part of the conversation: the person who comes back later finds it there.
@@ -145,23 +155,13 @@ impl Step<'_, '_> {
         }
         match self.session.kind {
             Kind::Runtime => self.return_home(id, "turn_cancelled"),
-            Kind::Project => self.session.current = orchestrator(),
+            Kind::Project => self.leave_direct(id, "turn_cancelled"),
         }
         self.session.turn = None;
         self.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
     }
 
-    /// Closes whatever the thread has open; every call keeps a result.
-    pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
-        self.leave(&mut thread, Some(WorkOutcome::Cancelled));
-        match thread.phase.clone() {
-            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued => {}
-            Phase::AwaitingResult { call, .. } => {
-                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
-            }
-            Phase::AwaitingApproval { call, approval } => {
-                self.withdraw_approval(&approval);
     /// A direct call goes with its agent. A plan goes on without the agent's tasks.
     pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
         let turn = self.session.turn.as_ref();
@@ -179,8 +179,20 @@ impl Step<'_, '_> {
         Answer::Nothing
     }
 
+    /// Closes whatever the thread has open; every call keeps a result.
+    pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
+        self.leave(&mut thread, Some(WorkOutcome::Cancelled));
+        match thread.phase.clone() {
+            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued => {}
+            Phase::AwaitingResult { call, .. } => {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
+            Phase::AwaitingApproval { call, approval } => {
+                self.withdraw_approval(&approval);
+                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
+            }
+            // Tasks that go on may wait for the same answer.
+            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
             Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
             Phase::AwaitingAnswer { call_id, .. } => self.cancel_call(&thread, &call_id, "ask_followup_question"),
         }
@@ -191,8 +203,6 @@ impl Step<'_, '_> {
 
     fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {
         self.close_call(call_id, CallStatus::Cancelled);
-            // Tasks that go on may wait for the same answer.
-            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
         self.show_closed(thread, call_id, CallOutcome::Cancelled);
         self.tool_message(thread, call_id, tool, CANCELLED.to_owned());
     }
