@@ -142,11 +142,16 @@ impl Runtime {
         client: &ClientId,
         input: Outside,
     ) -> Result<Taken, RuntimeError> {
-        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
-        space.client_asks(client, id).map_err(full)?;
-        let taken = self.input(&name(id), input).await;
-        space.client_answered(client, taken.is_ok());
-        taken
+        let (runtime, space) = (self.clone(), self.space(SpaceKey::of_session(session)));
+        let (id, client) = (session.id().clone(), client.clone());
+        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was asked all the same.
+        whole(async move {
+            space.client_asks(&client, &id).map_err(full)?;
+            let taken = runtime.input(&name(&id), input).await;
+            space.client_answered(&client, taken.is_ok());
+            taken
+        })
+        .await?
     }
 
     pub async fn client_result(
