@@ -120,7 +120,7 @@ impl Step<'_, '_> {
     /// The orchestrator finds the agent, unless the caller did.
     fn begin_routed(&mut self, id: TurnId, text: String, agent: Option<AgentName>) {
         if let Some(agent) = agent {
-            self.session.pinned = (agent != orchestrator()).then(|| agent.clone());
+            self.pin(&agent);
             if agent != self.session.current {
                 self.switch(id, agent, REQUESTED.to_owned(), None);
             }
