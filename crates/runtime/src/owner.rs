@@ -241,6 +241,7 @@ impl Owner {
             }
             Err(error) => {
                 tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
+                let inputs = still_true(inputs, self.loaded.is_none());
                 self.retry = Some((inputs, Instant::now() + RETRY_DELAY));
             }
         }
@@ -308,5 +309,26 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.forget();
+    }
+}
+
+/// A session that was forgotten has given its places back, and asks for them anew when it is read.
+fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
+    inputs.retain(|input| !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. }));
+    inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_engine::Lane;
+    use codelab_protocol::AgentStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_given_back_is_not_granted_again() {
+        let inputs = || vec![Input::PlaceGranted { lane: Lane::OWN, status: AgentStatus::Processing }, Input::Tick];
+        assert_eq!(still_true(inputs(), false).len(), 2);
+        assert!(matches!(still_true(inputs(), true).as_slice(), [Input::Tick]));
     }
 }
