@@ -330,7 +330,7 @@ impl Runtime {
 
     pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
         let feed = self.inner.registry.feed(name);
-        feed.found(row.last_seq, row.schedule == Schedule::default());
+        feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
         let open = OpenStream::new(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
     }

@@ -74,7 +74,7 @@ impl Owner {
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
-        self.feed.opened(session.last_seq(), session.turn().is_none());
+        self.feed.opened(row.key, session.last_seq(), session.turn().is_none());
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
         // lost but a model call whose owner died.
         let recover = session.epoch() != epoch.0 || session.is_running() || !session.model_calls().is_empty();

@@ -129,7 +129,7 @@ impl Owner {
         self.runtime.store.commit(commit).await?;
         self.runtime.failpoint.pass("after_commit");
         if std::mem::take(&mut loaded.new) {
-            self.feed.opened(0, true);
+            self.feed.opened(loaded.key, 0, true);
         }
         Ok(prepared)
     }
