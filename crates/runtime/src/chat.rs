@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, UserMessage};
+use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, Span, UserMessage};
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{OpenApproval, OwnedSession, Realm, StoreError};
+use codelab_store::{OpenApproval, OwnedSession, Realm, Schedule, StoreError};
 use serde_json::Value;
 
 use crate::metrics::OpenStream;
@@ -61,18 +61,36 @@ impl Runtime {
         let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
         let ChatMessage { text, target, client_message_id, caller } = message;
         let agent = match target {
-            Some(target) => Some(self.target(&space, &target).await?),
+            Some(target) => match self.target(&space, &target).await {
+                Ok(agent) => Some(agent),
+                Err(error) => return self.repeated(session, client_message_id.as_ref(), &target).await?.ok_or(error),
+            },
             None => None,
         };
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
-        let reader = self.reader(feed, &taken);
+        let reader = self.reader(feed, taken.key, taken.answer);
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(taken.answer, Answer::Span(_)) {
             self.call_began(&space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
         }
         Ok(Sent { reader, agent })
+    }
+
+    /// What came of the same message before, when the agent that it names was still there.
+    async fn repeated(
+        &self,
+        session: &OwnedSession,
+        client_message_id: Option<&ClientMessageId>,
+        target: &str,
+    ) -> Result<Option<Sent>, RuntimeError> {
+        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else { return Ok(None) };
+        let Some(known) = self.inner.store.input(session.key, id).await? else { return Ok(None) };
+        let span = Span { turn: known.turn, after_seq: known.after_seq };
+        let feed = self.inner.registry.feed(&name(session.id()));
+        feed.found(session.key, session.last_seq, session.schedule == Schedule::default());
+        Ok(Some(Sent { reader: self.reader(feed, session.key, Answer::Repeat(span)), agent: Some(agent) }))
     }
 
     fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
