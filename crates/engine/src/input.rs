@@ -2,7 +2,7 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, ModelFailure,
-    ModelOutput, Plan,
+    ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -66,6 +66,10 @@ pub enum Input {
         lane: Lane,
         closed: Closed,
     },
+    /// The agent leaves the project: what it has on the way is cancelled.
+    AgentGone {
+        agent: AgentName,
+    },
     /// Runs the tasks of an ended plan again that did not end well.
     RetryPlan {
         plan: Box<Plan>,
@@ -74,15 +78,23 @@ pub enum Input {
     },
     /// Time has passed; expires what is due.
     Tick,
-    /// The owner of this epoch took the session over after `down_ms` without one, or lost the model call it was in.
+    /// The owner of this epoch took the session over from one that stopped, or lost the model call it was in.
     Recovered {
-        down_ms: i64,
+        down: Downtime,
         epoch: u64,
     },
     Cancel {
         drop_queue: bool,
     },
     Reset,
+}
+
+/// How long no server was there since the owner before stopped, and since when one is there again. It does not depend on
+/// when the session is looked at first, so neither do the deadlines that it moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Downtime {
+    pub ms: i64,
+    pub back_at: Timestamp,
 }
 
 #[derive(Debug, Clone)]

@@ -30,7 +30,7 @@ pub use effect::{
     AgentSpending, Answer, Applied, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect,
     EventBody, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
 };
-pub use input::{Decision, Input, KnownCall, Refusal, UserMessage};
+pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{

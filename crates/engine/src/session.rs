@@ -118,9 +118,10 @@ impl Session {
             Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
             Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
             Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            Input::AgentGone { agent } => step.agent_gone(&agent),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
-            Input::Recovered { down_ms, epoch } => step.recovered(down_ms, epoch),
+            Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
         };
@@ -244,9 +245,14 @@ impl Step<'_, '_> {
             self.known_agent(agent)?;
             self.free_agent(agent)?;
         }
-        if message.agent.is_none()
+        // In a project a message that names an agent is a request of its own; in the runtime realm the name only pins.
+        if (message.agent.is_none() || self.session.kind == Kind::Runtime)
             && let Some(question) = self.oldest_question()
         {
+            if let Some(agent) = &message.agent {
+                self.pin(agent);
+                self.session.requested = true;
+            }
             let span = self.here();
             self.input_taken(message.client_message_id, span);
             self.answered(&question, message.text);
@@ -310,7 +316,7 @@ impl Step<'_, '_> {
 
     fn switch_requested(&mut self, agent: AgentName) -> Result<Answer, Refusal> {
         self.known_agent(&agent)?;
-        self.session.pinned = (agent != orchestrator()).then(|| agent.clone());
+        self.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
             let here = Span { turn: turn.id, after_seq: self.session.last_seq };
@@ -323,6 +329,11 @@ impl Step<'_, '_> {
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
         self.settle(TurnStatus::Completed);
         Ok(Answer::Span(span))
+    }
+
+    /// The caller's choice outlives turns; the orchestrator's name takes it back.
+    pub(crate) fn pin(&mut self, agent: &AgentName) {
+        self.session.pinned = (*agent != orchestrator()).then(|| agent.clone());
     }
 
     fn known_agent(&self, agent: &AgentName) -> Result<(), Refusal> {

@@ -99,6 +99,10 @@ impl Step<'_, '_> {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
+        if self.session.kind == Kind::Project {
+            // No message of a project goes on from where the one before was handed over.
+            self.session.last_switch = None;
+        }
         let request = without_middle(&text, MAX_REQUEST_BYTES);
         let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
         self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None) });
@@ -117,7 +121,7 @@ impl Step<'_, '_> {
     /// The orchestrator finds the agent, unless the caller did.
     fn begin_routed(&mut self, id: TurnId, text: String, agent: Option<AgentName>) {
         if let Some(agent) = agent {
-            self.session.pinned = (agent != orchestrator()).then(|| agent.clone());
+            self.pin(&agent);
             if agent != self.session.current {
                 self.switch(id, agent, REQUESTED.to_owned(), None);
             }

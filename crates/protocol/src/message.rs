@@ -70,10 +70,22 @@ impl Usage {
     /// The sum of two reports; the cost is unknown as soon as one part of it is.
     pub fn plus(self, other: Self) -> Self {
         Self {
-            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
-            completion_tokens: self.completion_tokens + other.completion_tokens,
-            total_tokens: self.total_tokens + other.total_tokens,
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            total_tokens: self.total_tokens.saturating_add(other.total_tokens),
             cost_usd: self.cost_usd.zip(other.cost_usd).map(|(a, b)| a + b),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_that_a_model_made_up_does_not_overflow() {
+        let much = Usage { total_tokens: u64::MAX, completion_tokens: 1, ..Usage::default() };
+        let sum = much.plus(much);
+        assert_eq!((sum.total_tokens, sum.completion_tokens), (u64::MAX, 2));
     }
 }

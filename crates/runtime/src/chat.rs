@@ -1,10 +1,12 @@
 //! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says whose each is.
 
-use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, UserMessage};
+use std::collections::BTreeSet;
+
+use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, Span, UserMessage};
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
-use codelab_store::{OwnedSession, Realm, StoreError};
+use codelab_store::{OpenApproval, OwnedSession, Realm, Schedule, StoreError};
 use serde_json::Value;
 
 use crate::metrics::Open;
@@ -59,18 +61,36 @@ impl Runtime {
         let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
         let ChatMessage { text, target, client_message_id, caller } = message;
         let agent = match target {
-            Some(target) => Some(self.target(&space, &target).await?),
+            Some(target) => match self.target(&space, &target).await {
+                Ok(agent) => Some(agent),
+                Err(error) => return self.repeated(session, client_message_id.as_ref(), &target).await?.ok_or(error),
+            },
             None => None,
         };
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
-        let reader = self.reader(feed, &taken);
+        let reader = self.reader(feed, taken.key, taken.answer);
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(taken.answer, Answer::Span(_)) {
             self.call_began(&space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
         }
         Ok(Sent { reader, agent })
+    }
+
+    /// What came of the same message before, when the agent that it names was still there.
+    async fn repeated(
+        &self,
+        session: &OwnedSession,
+        client_message_id: Option<&ClientMessageId>,
+        target: &str,
+    ) -> Result<Option<Sent>, RuntimeError> {
+        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else { return Ok(None) };
+        let Some(known) = self.inner.store.input(session.key, id).await? else { return Ok(None) };
+        let span = Span { turn: known.turn, after_seq: known.after_seq };
+        let feed = self.inner.registry.feed(&name(session.id()));
+        feed.found(session.key, session.last_seq, session.schedule == Schedule::default());
+        Ok(Some(Sent { reader: self.reader(feed, session.key, Answer::Repeat(span)), agent: Some(agent) }))
     }
 
     fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
@@ -140,11 +160,16 @@ impl Runtime {
         client: &ClientId,
         input: Outside,
     ) -> Result<Taken, RuntimeError> {
-        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
-        space.client_asks(client, id).map_err(full)?;
-        let taken = self.input(&name(id), input).await;
-        space.client_answered(client, taken.is_ok());
-        taken
+        let (runtime, space) = (self.clone(), self.space(SpaceKey::of_session(session)));
+        let (id, client) = (session.id().clone(), client.clone());
+        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was asked all the same.
+        whole(async move {
+            space.client_asks(&client, &id).map_err(full)?;
+            let taken = runtime.input(&name(&id), input).await;
+            space.client_answered(&client, taken.is_ok());
+            taken
+        })
+        .await?
     }
 
     pub async fn client_result(
@@ -186,16 +211,12 @@ impl Runtime {
         session: &OwnedSession,
         drop_queue: bool,
     ) -> Result<(SessionView, bool), RuntimeError> {
-        self.cancel_session(session.id(), drop_queue).await
+        self.cancel_in(&name(session.id()), drop_queue).await
     }
 
-    /// The same, of a session that was found in its project.
-    pub(crate) async fn cancel_session(
-        &self,
-        id: &SessionId,
-        drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
-        self.cancel_in(&name(id), drop_queue).await
+    /// For a session that was found in its project.
+    pub(crate) async fn tell_chat(&self, id: &SessionId, input: Outside) -> Result<(), RuntimeError> {
+        self.input(&name(id), input).await.map(drop)
     }
 
     /// Really deletes the session's rows, and what agents remember of it.
@@ -220,6 +241,21 @@ impl Runtime {
     /// What an earlier server left of the session is recovered first.
     pub async fn touch_chat(&self, row: &OwnedSession) -> Result<(), RuntimeError> {
         self.recover(&name(&row.session_id), row).await.map(drop)
+    }
+
+    /// The same for the sessions of these approvals; whether any of them may have changed. One that cannot be recovered now
+    /// is shown as it was left.
+    pub async fn touch_chats_of(&self, user: UserId, open: &[OpenApproval]) -> Result<bool, RuntimeError> {
+        let mine = Some(self.inner.server_id.as_str());
+        let others = open.iter().filter(|approval| approval.owner.as_deref() != mine);
+        let others: BTreeSet<&SessionId> = others.map(|approval| &approval.session_id).collect();
+        for id in &others {
+            let Some(row) = self.inner.store.of(user).session(id).await? else { continue };
+            if let Err(error) = self.touch_chat(&row).await {
+                tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+            }
+        }
+        Ok(!others.is_empty())
     }
 
     pub fn chat_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {

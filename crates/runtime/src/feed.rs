@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codelab_protocol::{AgentName, MessageId, Origin, TurnId};
-use codelab_store::StoredEvent;
+use codelab_store::{SessionKey, StoredEvent};
 use tokio::sync::Notify;
 
 /// Events kept for readers that are close behind.
@@ -22,6 +22,8 @@ pub(crate) struct Feed {
 
 #[derive(Default)]
 pub(crate) struct FeedState {
+    /// Whose events these are. After a purge another session can have the name.
+    pub key: Option<SessionKey>,
     /// The number of the newest event, once the session's owner has said so.
     pub last_seq: Option<u64>,
     pub recent: VecDeque<Arc<StoredEvent>>,
@@ -46,6 +48,15 @@ pub(crate) struct Answer {
     pub text: String,
 }
 
+impl FeedState {
+    fn begin(&mut self, key: SessionKey, last_seq: u64) {
+        self.recent.clear();
+        self.recent_bytes = 0;
+        self.key = Some(key);
+        self.last_seq = Some(last_seq);
+    }
+}
+
 impl Feed {
     pub fn lock(&self) -> MutexGuard<'_, FeedState> {
         // No code that holds this lock can leave the state half-changed.
@@ -53,12 +64,10 @@ impl Feed {
     }
 
     /// The session's owner tells where the log stands.
-    pub fn opened(&self, last_seq: u64, idle: bool) {
+    pub fn opened(&self, key: SessionKey, last_seq: u64, idle: bool) {
         let mut state = self.lock();
-        if state.last_seq != Some(last_seq) {
-            state.recent.clear();
-            state.recent_bytes = 0;
-            state.last_seq = Some(last_seq);
+        if (state.key, state.last_seq) != (Some(key), Some(last_seq)) {
+            state.begin(key, last_seq);
         }
         state.idle = idle;
         state.closed = false;
@@ -67,11 +76,13 @@ impl Feed {
     }
 
     /// Where the log stands, as far as a reader knows that nobody owns it.
-    pub fn found(&self, last_seq: u64, idle: bool) {
+    pub fn found(&self, key: SessionKey, last_seq: u64, idle: bool) {
         let mut state = self.lock();
-        if state.last_seq.is_none() {
-            state.last_seq = Some(last_seq);
+        // A session with the same name that was made later has a higher key.
+        if state.key < Some(key) {
+            state.begin(key, last_seq);
             state.idle = idle;
+            state.closed = false;
         }
     }
 

@@ -5,13 +5,13 @@ mod loaded;
 mod model;
 mod outside;
 mod recall;
+mod step;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Budget, Input, Session};
-use codelab_protocol::{TurnId, TurnStatus};
-use codelab_store::{NewSession, Realm, SessionKey, StoreError};
+use codelab_engine::{Answer, Budget, Downtime, Input};
+use codelab_store::{Realm, SessionKey, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -20,14 +20,13 @@ use self::loaded::{Loaded, Moment};
 pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
 pub(crate) use self::outside::Outside;
+use self::step::Began;
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::commit::{Prepared, context};
 use crate::feed::Feed;
-use crate::metrics::{Metrics, Mode};
 use crate::registry::Name;
 use crate::runtime::{Inner, SessionView};
-use crate::space::{CallMode, Crew, Places, SpaceKey};
+use crate::space::{Places, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -79,10 +78,11 @@ pub(crate) struct Owner {
     loaded: Option<Loaded>,
     models: ModelTasks,
     places: Places,
-    /// The turn whose time is taken.
-    began: Option<(TurnId, CallMode, Instant)>,
+    began: Began,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
+    /// How long nobody had the session that was claimed, until its recovery is stored.
+    down: Option<Downtime>,
 }
 
 impl Owner {
@@ -95,8 +95,9 @@ impl Owner {
             loaded: None,
             models: ModelTasks::default(),
             places: Places::default(),
-            began: None,
+            began: Began::default(),
             retry: None,
+            down: None,
         }
     }
 
@@ -240,111 +241,9 @@ impl Owner {
             }
             Err(error) => {
                 tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
+                let inputs = still_true(inputs, self.loaded.is_none());
                 self.retry = Some((inputs, Instant::now() + RETRY_DELAY));
             }
-        }
-    }
-
-    /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the answer is the last one's.
-    async fn take(&mut self, inputs: Vec<Input>) -> Result<Answer, RuntimeError> {
-        let crew = self.crew().await?;
-        let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
-        let moment = Moment { now: now(), stopping: self.runtime.stopping.is_cancelled() };
-        let time = moment.now;
-        let before = loaded.session.clone();
-        let space = loaded.space.clone();
-        let (mut effects, mut steps, mut activity) = (Vec::new(), Vec::new(), None);
-        let mut answer = Err(RuntimeError::SessionNotFound);
-        for input in inputs {
-            // What the server does by itself is not the session's activity.
-            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
-            let (applied, changes) =
-                loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
-            answer = match applied {
-                Ok(applied) if applied.changed => {
-                    effects.extend(applied.effects);
-                    steps.push(changes);
-                    activity = activity.or(is_activity.then_some(time));
-                    Ok(applied.answer)
-                }
-                other => {
-                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
-                    other.map(|applied| applied.answer).map_err(RuntimeError::from)
-                }
-            };
-        }
-        if steps.is_empty() {
-            return answer;
-        }
-        let stored = match loaded.prepare(self.name.realm, effects, activity, time) {
-            Ok(prepared) => self.store(prepared, None).await,
-            Err(error) => Err(error),
-        };
-        match stored {
-            Ok(mut prepared) => {
-                if let Some(space) = &space {
-                    steps.into_iter().for_each(|changes| self.places.commit(changes, space));
-                }
-                let calls = std::mem::take(&mut prepared.calls);
-                self.show(prepared);
-                if !moment.stopping {
-                    self.begin_calls(calls).await;
-                }
-                answer
-            }
-            Err(error) => {
-                for changes in steps.into_iter().rev() {
-                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
-                }
-                self.roll_back(before, &error);
-                Err(RuntimeError::NotStored(error))
-            }
-        }
-    }
-
-    /// The project's agents as they are at this moment; none in the runtime realm.
-    async fn crew(&self) -> Result<Option<Arc<Crew>>, RuntimeError> {
-        let Some(space) = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()) else { return Ok(None) };
-        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
-        space.refresh_ledger(&crew).await.map_err(RuntimeError::of_project_session)?;
-        Ok(Some(crew))
-    }
-
-    async fn store(&mut self, mut prepared: Prepared, birth: Option<&Birth>) -> Result<Prepared, StoreError> {
-        let Some(loaded) = &mut self.loaded else { return Err(StoreError::NotFound) };
-        if loaded.new {
-            let space = birth.and_then(|birth| birth.space);
-            prepared.commit.create = Some(NewSession {
-                realm: self.name.realm,
-                session_id: self.name.id.clone(),
-                user_id: space.map(|space| space.user),
-                project_id: space.map(|space| space.project),
-                system_prompt: loaded.system_prompt.clone(),
-                created_at: now(),
-                owner: Some(self.runtime.server_id.clone()),
-            });
-            prepared.commit.title = prepared.commit.title.or_else(|| birth.and_then(|birth| birth.title.clone()));
-            prepared.commit.context.get_or_insert_with(|| context(&loaded.session, now()));
-        }
-        let commit = std::mem::replace(&mut prepared.commit, codelab_store::Commit::new(loaded.key, loaded.epoch));
-        self.runtime.failpoint.pass("before_commit");
-        self.runtime.store.commit(commit).await?;
-        self.runtime.failpoint.pass("after_commit");
-        if std::mem::take(&mut loaded.new) {
-            self.feed.opened(0, true);
-        }
-        Ok(prepared)
-    }
-
-    fn roll_back(&mut self, before: Session, error: &StoreError) {
-        if !matches!(error, StoreError::AlreadyExists) {
-            Metrics::count(&self.runtime.metrics.commit_failures, error_name(error));
-        }
-        let keeps = matches!(error, StoreError::DiskFull | StoreError::Unavailable(_) | StoreError::Io(_));
-        match &mut self.loaded {
-            Some(loaded) if keeps => loaded.session = before,
-            // What is stored is not what we think: forget, and read it again when it is needed.
-            _ => self.forget(),
         }
     }
 
@@ -356,52 +255,6 @@ impl Owner {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);
         }
-    }
-
-    fn show(&mut self, prepared: Prepared) {
-        let Some(loaded) = &mut self.loaded else { return };
-        loaded.audit_head = prepared.audit_head;
-        loaded.schedule = prepared.schedule;
-        if let Some(recent) = &mut loaded.recent {
-            prepared.messages.iter().for_each(|message| recent.push(message, &self.runtime.prompt));
-        }
-        for event in &prepared.events {
-            if let Some(status) = event.settled {
-                let turn = event.turn;
-                tracing::info!(session = %self.name.id, %turn, status = status.as_str(), "turn");
-                Metrics::count(&self.runtime.metrics.turns, status.as_str());
-                if status == TurnStatus::AwaitingApproval {
-                    Metrics::count(&self.runtime.metrics.approvals, "asked");
-                }
-            }
-        }
-        let wanted = loaded.session.model_calls();
-        let awaited: Vec<_> =
-            wanted.iter().filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt))).collect();
-        self.feed.publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
-        self.models.keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
-        if let Some(space) = &loaded.space {
-            let mut threads = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
-            space.session_works(&self.name.id, threads.any(|thread| thread.phase.suspended().is_none()));
-            for event in prepared.events.iter().filter(|event| event.settled.is_some_and(TurnStatus::is_end)) {
-                if let Some((_, mode, began)) = self.began.take_if(|(turn, ..)| *turn == event.turn) {
-                    space.call_ended(mode, began.elapsed());
-                    let mode = Mode { mode: mode.as_str().to_owned() };
-                    self.runtime.metrics.call_duration.get_or_create(&mode).observe(began.elapsed().as_secs_f64());
-                }
-            }
-            if let Some(turn) = loaded.session.turn()
-                && self.began.is_none_or(|(began, ..)| began != turn.id)
-            {
-                let mode = if turn.workflow().is_some() { CallMode::Orchestrated } else { CallMode::Direct };
-                self.began = Some((turn.id, mode, Instant::now()));
-            }
-            self.runtime.user_events.publish(space.user(), &prepared.events);
-            if prepared.remembers {
-                self.runtime.memories.added();
-            }
-        }
-        self.runtime.failpoint.pass("after_show");
     }
 
     async fn create(&mut self, birth: Birth) -> Result<SessionView, RuntimeError> {
@@ -459,12 +312,23 @@ impl Drop for Owner {
     }
 }
 
-fn error_name(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::Conflict | StoreError::AlreadyExists | StoreError::NotFound => "conflict",
-        StoreError::DiskFull => "disk_full",
-        StoreError::Unavailable(_) => "unavailable",
-        StoreError::Unknown => "unknown",
-        _ => "other",
+/// A session that was forgotten has given its places back, and asks for them anew when it is read.
+fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
+    inputs.retain(|input| !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. }));
+    inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_engine::Lane;
+    use codelab_protocol::AgentStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_given_back_is_not_granted_again() {
+        let inputs = || vec![Input::PlaceGranted { lane: Lane::OWN, status: AgentStatus::Processing }, Input::Tick];
+        assert_eq!(still_true(inputs(), false).len(), 2);
+        assert!(matches!(still_true(inputs(), true).as_slice(), [Input::Tick]));
     }
 }

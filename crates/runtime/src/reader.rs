@@ -127,6 +127,11 @@ impl Reader {
             changed.as_mut().enable();
             let (look, idle, closed, last_seq) = {
                 let state = feed.lock();
+                if state.key.is_some_and(|key| key != self.key) {
+                    // The session was purged, and another one has its name.
+                    self.finished = true;
+                    continue;
+                }
                 (self.look(&state), state.idle, state.closed || state.stopped, state.last_seq)
             };
             match look {
@@ -253,5 +258,41 @@ impl Reader {
 impl Shown {
     fn is_of(&self, answer: &Answer) -> bool {
         self.message_id == answer.message_id && self.attempt == answer.attempt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_protocol::{Timestamp, TurnId};
+    use codelab_store::{DatabaseUrl, StoreOptions};
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[tokio::test]
+    async fn a_reader_sees_nothing_of_another_session_with_the_same_name() {
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let metrics = Metrics::new();
+        let (purged, made_again) = (SessionKey::from_raw(1), SessionKey::from_raw(2));
+        let feed = Arc::new(Feed::default());
+        feed.opened(purged, 1, true);
+        let reader = |key, after| {
+            let scope = Scope::Log { follow: true };
+            Reader::new(store.clone(), Arc::clone(&feed), key, scope, after, Open::stream(&metrics))
+        };
+        // It was slow, and looks only when the name is another session's.
+        let mut slow = reader(purged, 1);
+        feed.close();
+        feed.opened(made_again, 0, true);
+        let event = |seq| {
+            let (turn, timestamp) = (TurnId(1), Timestamp::from_millis(0));
+            Arc::new(StoredEvent { seq, turn, kind: "message".into(), body: "{}".into(), settled: None, timestamp })
+        };
+        feed.publish(&[event(1), event(2)], true, &[]);
+        assert!(slow.next().await.expect("it can read").is_none());
+        let mut new = reader(made_again, 0);
+        for _ in 0..2 {
+            assert!(matches!(new.next().await, Ok(Some(Item::Event(_)))));
+        }
     }
 }

@@ -9,7 +9,7 @@ use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
 use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
-use codelab_store::{Realm, Schedule, SessionRow, Store, StoreError};
+use codelab_store::{Realm, Schedule, SessionKey, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,7 @@ pub struct Parts {
 /// How long old things are kept; 0 = for ever.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Retention {
-    /// Sessions without activity for this long are soft-deleted.
+    /// Sessions of the runtime realm without activity for this long are soft-deleted.
     pub session_hours: u64,
     /// Events older than this leave the log; readers that ask for them see a gap.
     pub event_days: u64,
@@ -329,7 +329,7 @@ impl Runtime {
 
     pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
         let feed = self.inner.registry.feed(name);
-        feed.found(row.last_seq, row.schedule == Schedule::default());
+        feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
         let open = Open::stream(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
     }
@@ -338,17 +338,17 @@ impl Runtime {
         // Taken before the input, so that the owner publishes into the same feed.
         let feed = self.inner.registry.feed(name);
         let taken = self.input(name, input).await?;
-        Ok(self.reader(feed, &taken))
+        Ok(self.reader(feed, taken.key, taken.answer))
     }
 
-    pub(crate) fn reader(&self, feed: Arc<Feed>, taken: &Taken) -> Reader {
-        let (scope, after) = match taken.answer {
+    pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: Answer) -> Reader {
+        let (scope, after) = match answer {
             Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => (Scope::Turn(span), span.after_seq),
             Answer::Now(status) => (Scope::Status(status), 0),
             Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };
         let open = Open::stream(&self.inner.metrics);
-        Reader::new(self.inner.store.clone(), feed, taken.key, scope, after, open)
+        Reader::new(self.inner.store.clone(), feed, key, scope, after, open)
     }
 
     pub(crate) async fn input(&self, name: &Name, input: Outside) -> Result<Taken, RuntimeError> {

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
-use codelab_protocol::{AgentName, Patch, Tool};
+use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, orchestrator};
+use codelab_protocol::{AgentName, ErrorCode, Patch, Tool};
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ApiResult};
@@ -97,7 +97,13 @@ pub(crate) fn budget_tokens(tokens: u64) -> ApiResult<u64> {
 pub(crate) fn agent_name(text: &str) -> ApiResult<AgentName> {
     let is_allowed = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     let name = AgentName::parse(text).ok().filter(|_| is_allowed);
-    name.ok_or_else(|| wrong("name", "must be 1 to 64 characters of a-z 0-9 _"))
+    let name = name.ok_or_else(|| wrong("name", "must be 1 to 64 characters of a-z 0-9 _"))?;
+    if name == orchestrator() {
+        // Every project has it already: it plans, and speaks for several agents.
+        let taken = format!("name {name} is taken by the one who plans");
+        return Err(ApiError::new(ErrorCode::Conflict, taken).with("field", "name"));
+    }
+    Ok(name)
 }
 
 pub(crate) fn role(text: String) -> ApiResult<String> {

@@ -1,7 +1,8 @@
 //! Builds the parts, passes them down, serves, stops.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub enum StartError {
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("data folder {}: another server uses it", .0.display())]
+    InUse(PathBuf),
     #[error("{what}: {error}")]
     Io { what: String, error: std::io::Error },
 }
@@ -76,11 +79,11 @@ impl Server {
         let starter_pack = starter_pack()?;
         let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
         let names = Arc::new(Names::new(&settings));
-        // Bound before anything is taken over: a port that is taken must not disturb a running server.
+        // Before anything is taken over: neither a taken port nor a taken data folder may disturb a running server.
         let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
+        let kept = keep_address(&settings.data_dir, addr).await?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
-        let kept = keep_address(&settings.data_dir, addr).await;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
@@ -177,12 +180,15 @@ pub fn living_url(data_dir: &Path) -> Option<String> {
 }
 
 /// A server that cannot be found by other commands is still a server.
-async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Option<KeptAddress> {
-    let kept = KeptAddress::write(data_dir, addr).await;
-    kept.inspect_err(
-        |error| tracing::warn!(%error, "other commands do not find this server: its address cannot be kept"),
-    )
-    .ok()
+async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Result<Option<KeptAddress>, StartError> {
+    match KeptAddress::write(data_dir, addr).await {
+        Ok(kept) => Ok(Some(kept)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(StartError::InUse(data_dir.to_owned())),
+        Err(error) => {
+            tracing::warn!(%error, "other commands do not find this server: its address cannot be kept");
+            Ok(None)
+        }
+    }
 }
 
 fn url_of(addr: SocketAddr) -> String {

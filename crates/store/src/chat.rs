@@ -47,6 +47,8 @@ pub struct PlanRow {
 pub struct OpenApproval {
     pub session_id: SessionId,
     pub project_id: ProjectId,
+    /// The server that holds the session.
+    pub owner: Option<String>,
     pub info: ApprovalInfo,
 }
 

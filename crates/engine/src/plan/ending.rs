@@ -8,7 +8,7 @@ use codelab_protocol::{
 use super::{TaskProgress, Workflow, WorkflowPhase};
 use crate::session::Step;
 use crate::world::MAX_ATTEMPTS;
-use crate::{ApprovalKind, Lane, Spending, orchestrator};
+use crate::{ApprovalKind, Downtime, Lane, Spending, orchestrator};
 
 impl Step<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
@@ -118,7 +118,7 @@ impl Step<'_, '_> {
         self.event(turn, ChatEventBody::WorkflowCompleted(completed));
     }
 
-    pub(crate) fn workflow_recovered(&mut self, down_ms: i64) {
+    pub(crate) fn workflow_recovered(&mut self, down: Downtime) {
         let Some(workflow) = self.workflow_mut() else { return };
         workflow.reserved = None;
         let mut phase = workflow.phase.clone();
@@ -138,7 +138,7 @@ impl Step<'_, '_> {
                 }
             }
             WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
-                self.move_approval(approval, down_ms);
+                self.move_approval(approval, down);
                 self.set_phase(phase);
             }
             WorkflowPhase::Running => {}

@@ -1,11 +1,11 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId, ModelOutput, Role,
-    TurnId, TurnStatus,
+    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId,
+    ModelOutput, Role, TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Phase, Thread, Work, error_data};
+use super::{COMPLETED, Phase, Thread, Turn, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
 use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, orchestrator};
@@ -24,8 +24,8 @@ impl Step<'_, '_> {
         self.remember_work(&thread, &response, true);
         match thread.lane {
             Lane::OWN => {
+                self.leave_direct(thread.turn, "turn_completed");
                 self.show_completed(&thread, response);
-                self.session.current = orchestrator();
                 self.end_turn(TurnStatus::Completed);
             }
             _ => self.task_completed(thread, response),
@@ -66,12 +66,22 @@ impl Step<'_, '_> {
             }
             Kind::Project => {
                 self.remember_work(&thread, &error.message, false);
+                self.leave_direct(thread.turn, "turn_failed");
                 self.keep_failure(&thread, &error);
                 self.show_error(&thread, error);
-                self.session.current = orchestrator();
             }
         }
         self.end_turn(TurnStatus::Failed);
+    }
+
+    /// In a project the next message is planned anew, or names its agent. A way back is one only from where a switch led.
+    fn leave_direct(&mut self, turn: TurnId, reason: &str) {
+        match self.session.last_switch {
+            Some(_) if self.session.current != orchestrator() => {
+                self.switch(turn, orchestrator(), reason.to_owned(), None);
+            }
+            _ => self.session.current = orchestrator(),
+        }
     }
 
     /// A failure is part of the conversation: the person who comes back later finds it there.
@@ -145,11 +155,28 @@ impl Step<'_, '_> {
         }
         match self.session.kind {
             Kind::Runtime => self.return_home(id, "turn_cancelled"),
-            Kind::Project => self.session.current = orchestrator(),
+            Kind::Project => self.leave_direct(id, "turn_cancelled"),
         }
         self.session.turn = None;
         self.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
+    }
+
+    /// A direct call goes with its agent. A plan goes on without the agent's tasks.
+    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
+        let turn = self.session.turn.as_ref();
+        let threads = turn.into_iter().flat_map(Turn::threads).filter(|thread| thread.agent == *agent);
+        let lanes: Vec<Lane> = threads.map(Thread::lane).collect();
+        if lanes.contains(&Lane::OWN) {
+            return self.cancel(false);
+        }
+        for thread in lanes.into_iter().filter_map(|lane| self.take_thread(lane)).collect::<Vec<_>>() {
+            self.cancel_thread(thread.clone());
+            let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
+            self.note_error(&error.message);
+            self.task_failed(thread, error);
+        }
+        Answer::Nothing
     }
 
     /// Closes whatever the thread has open; every call keeps a result.
@@ -164,6 +191,8 @@ impl Step<'_, '_> {
                 self.withdraw_approval(&approval);
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
+            // Tasks that go on may wait for the same answer.
+            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
             Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
             Phase::AwaitingAnswer { call_id, .. } => self.cancel_call(&thread, &call_id, "ask_followup_question"),
         }

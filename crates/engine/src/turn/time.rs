@@ -6,7 +6,7 @@ use super::thread::LostCall;
 use super::{OpenCall, Phase, REFUSED, Thread, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, CallStatus, Effect, Ended, Kind, Lane, WorkOutcome};
+use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, WorkOutcome};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -120,22 +120,22 @@ impl Step<'_, '_> {
 
     /// Time stood still while nobody owned the session. A turn's own model call is made again; a task that was in one is
     /// marked failed and can be retried.
-    pub(crate) fn recovered(&mut self, down_ms: i64, epoch: u64) -> Answer {
+    pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> Answer {
         self.session.epoch = epoch;
         self.changed = true;
         let lanes: Vec<Lane> = self.session.turn.iter().flat_map(|turn| turn.threads()).map(Thread::lane).collect();
         // It can end the turn; the next one's threads have lost nothing.
-        self.workflow_recovered(down_ms);
+        self.workflow_recovered(down);
         for lane in lanes {
             if let Some(thread) = self.take_thread(lane) {
-                self.thread_recovered(thread, down_ms);
+                self.thread_recovered(thread, down);
             }
         }
         self.compaction_recovered();
         Answer::Nothing
     }
 
-    fn thread_recovered(&mut self, mut thread: Thread, down_ms: i64) {
+    fn thread_recovered(&mut self, mut thread: Thread, down: Downtime) {
         thread.reserved = None;
         // The clock of a call that was lost starts anew with it.
         thread.since = None;
@@ -167,34 +167,34 @@ impl Step<'_, '_> {
                 return self.work(thread);
             }
             Phase::AwaitingResult { deadline, claim, .. } => {
-                *deadline = self.moved(*deadline, down_ms);
+                *deadline = moved(*deadline, down);
                 if let Some(claim) = claim {
-                    claim.until = self.moved(claim.until, down_ms);
+                    claim.until = moved(claim.until, down);
                 }
             }
             Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
-                self.move_approval(approval, down_ms);
+                self.move_approval(approval, down);
             }
             Phase::AwaitingAnswer { .. } => {}
         }
         self.put(thread);
     }
 
-    pub(crate) fn move_approval(&mut self, approval: &mut Approval, down_ms: i64) {
+    pub(crate) fn move_approval(&mut self, approval: &mut Approval, down: Downtime) {
         if let Some(expires_at) = approval.expires_at {
-            let expires_at = self.moved(expires_at, down_ms);
+            let expires_at = moved(expires_at, down);
             approval.expires_at = Some(expires_at);
             self.effects.push(Effect::ApprovalMoved { call_id: approval.call_id.clone(), expires_at });
         }
-    }
-
-    fn moved(&self, deadline: Timestamp, down_ms: i64) -> Timestamp {
-        let earliest = self.world.now.plus_seconds(RECOVERY_GRACE_SECONDS);
-        deadline.plus_millis(down_ms.max(0)).max(earliest)
     }
 
     /// Whether the turn's work is a workflow.
     pub(crate) fn in_workflow(&self) -> bool {
         matches!(&self.session.turn, Some(turn) if matches!(turn.work, Work::Workflow(_)))
     }
+}
+
+/// The time without a server does not count, and whoever comes back with it has a moment.
+fn moved(deadline: Timestamp, down: Downtime) -> Timestamp {
+    deadline.plus_millis(down.ms.max(0)).max(down.back_at.plus_seconds(RECOVERY_GRACE_SECONDS))
 }

@@ -3,14 +3,14 @@
 //! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool {json}` (several calls on
 //! one line are separated by ` && `), `model: text | call …`, `model fails: CODE`, `result: text`, `approve`,
 //! `approve remember`, `edit: {json}`, `reject: reason`, `cancel`, `cancel drop`, `reset`, `wait: seconds`,
-//! `crash: seconds`, `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2
+//! `crash: seconds` (`crash: 10 seen 290`: looked at so much later), `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2
 //! switches=1 repeats=3 queue=1`, `limits: compact=100`, `summary: text`, `summary fails`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan: a=coder b=writer<a,c`
 //! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
 //! `edit a: …`, `reject a: …`, `granted a`, `claim A a`, `result A a: …`, `answer a: text` (without one: the thread that
 //! waits for it; `claim` and `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`,
-//! `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
+//! `deleted: agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
 //! `close: agent`, `open: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `call: tokens=10`.
 
 mod project;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use codelab_engine::{
-    Answer, Decision, Effect, Input, KnownCall, Lane, Mode, MultipleToolCalls, Phase, Session, UserMessage,
+    Answer, Decision, Downtime, Effect, Input, KnownCall, Lane, Mode, MultipleToolCalls, Phase, Session, UserMessage,
 };
 use codelab_protocol::{CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage};
 use serde_json::Value;
@@ -78,13 +78,15 @@ impl Play {
                 self.apply(Input::Tick);
             }
             "crash" => {
-                let seconds: i64 = rest.parse().unwrap();
-                self.stage.now = self.stage.now.plus_millis(seconds * 1000);
+                let (down, unseen) = rest.split_once(" seen ").unwrap_or((rest, "0"));
+                let ms = down.parse::<i64>().unwrap() * 1000;
+                let back_at = self.stage.now.plus_millis(ms);
+                self.stage.now = back_at.plus_seconds(unseen.parse().unwrap());
                 self.session = restored(&self.session);
                 self.stage.space.lose_places();
                 self.stage.stopping = false;
                 let epoch = self.session.epoch() + 1;
-                self.apply(Input::Recovered { down_ms: seconds * 1000, epoch });
+                self.apply(Input::Recovered { down: Downtime { ms, back_at }, epoch });
             }
             _ if self.prepare(head, rest) => {}
             _ => {

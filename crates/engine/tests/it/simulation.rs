@@ -7,7 +7,9 @@ mod checks;
 mod project;
 pub(super) mod rng;
 
-use codelab_engine::{Decision, Effect, Input, Mode, ModelCallId, MultipleToolCalls, Phase, Session, UserMessage};
+use codelab_engine::{
+    Decision, Downtime, Effect, Input, Mode, ModelCallId, MultipleToolCalls, Phase, Session, UserMessage,
+};
 use codelab_protocol::{AgentName, CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, RawToolCall};
 use serde_json::{Value, json};
 
@@ -109,7 +111,10 @@ impl Life {
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.record.model_lost();
-        let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
+        let input = Input::Recovered {
+            down: Downtime { ms: down_ms, back_at: self.stage.now },
+            epoch: self.session.epoch() + 1,
+        };
         let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
         self.record.commit(&input, &applied.effects, &self.session, &self.stage.limits);
         let grace = self.stage.now.plus_seconds(30);

@@ -1,9 +1,12 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
-use codelab_engine::{Input, Kind, Session};
+use codelab_engine::{Downtime, Input, Kind, Session};
+use codelab_protocol::Timestamp;
 use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
 
-use super::{Birth, Loaded, Owner};
+use tokio::time::Instant;
+
+use super::{Birth, Loaded, Owner, RETRY_DELAY};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::history::Recent;
@@ -51,24 +54,27 @@ impl Owner {
     async fn take_over(&mut self, mut row: SessionRow) -> Result<(), RuntimeError> {
         let runtime = &self.runtime;
         let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
-        let mut down_ms = 0;
         if !mine {
             let lease = match &row.owner {
                 Some(owner) => runtime.store.server_lease(owner).await?,
                 None => None,
             };
-            down_ms = lease.map_or(0, |until| now().millis_since(until));
+            let down = match lease {
+                Some(until) => Some(downtime(until, &runtime.store.leases_after(until).await?)),
+                None => None,
+            };
             let claimed = runtime.store.claim_session(row.key, &runtime.server_id, now()).await?;
             let epoch = claimed.ok_or(RuntimeError::Elsewhere)?;
             // Read again: until the claim, a commit of the owner before could still land.
             let after = runtime.store.session(self.name.realm, &self.name.id).await?;
             row = after.filter(|row| row.epoch == epoch && row.deleted_at.is_none()).ok_or(RuntimeError::Elsewhere)?;
+            self.down = down;
         }
         let epoch = row.epoch;
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
-        self.feed.opened(session.last_seq(), session.turn().is_none());
+        self.feed.opened(row.key, session.last_seq(), session.turn().is_none());
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
         // lost but a model call whose owner died.
         let recover = session.epoch() != epoch.0 || session.is_running() || !session.model_calls().is_empty();
@@ -85,11 +91,23 @@ impl Owner {
             recent: None,
             new: false,
         });
-        if recover && let Err(error) = self.take(vec![Input::Recovered { down_ms, epoch: epoch.0 }]).await {
-            self.forget();
-            return Err(error);
+        if recover { self.recover(epoch).await } else { Ok(()) }
+    }
+
+    async fn recover(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
+        let down = self.down.unwrap_or(Downtime { ms: 0, back_at: now() });
+        let recovered = self.take(vec![Input::Recovered { down, epoch: epoch.0 }]).await;
+        match &recovered {
+            Ok(_) => self.down = None,
+            Err(error) => {
+                self.forget();
+                // The session is claimed, so only this owner knows how long nobody had it: it stays until that is stored.
+                if matches!(error, RuntimeError::NotStored(error) if *error != StoreError::Conflict) {
+                    self.retry.get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
+                }
+            }
         }
-        Ok(())
+        recovered.map(drop)
     }
 
     /// Recovers the session if that is due, then expires what is.
@@ -100,5 +118,40 @@ impl Owner {
             other => other?,
         }
         self.take(vec![Input::Tick]).await.map(drop)
+    }
+}
+
+/// What of the time since a lease ended no server had one. Without such a time somebody was there all along.
+fn downtime(since: Timestamp, leases: &[(Timestamp, Timestamp)]) -> Downtime {
+    let (mut down, mut covered) = (Downtime { ms: 0, back_at: since }, since);
+    for &(started_at, until) in leases {
+        if started_at > covered {
+            down = Downtime { ms: down.ms + started_at.millis_since(covered), back_at: started_at };
+        }
+        covered = covered.max(until);
+    }
+    down
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn downtime_is_what_no_server_covers() {
+        let at = Timestamp::from_millis;
+        for (leases, ms, back_at) in [
+            (&[][..], 0, 100),
+            (&[(150, 900)], 50, 150),
+            // Another server was there, before and after.
+            (&[(20, 900)], 0, 100),
+            (&[(20, 130), (160, 900)], 30, 160),
+            // Nobody looked at the session while the second one ran.
+            (&[(150, 400), (420, 900)], 70, 420),
+            (&[(150, 600), (200, 300), (590, 900)], 50, 150),
+        ] {
+            let leases: Vec<_> = leases.iter().map(|&(from, until)| (at(from), at(until))).collect();
+            assert_eq!(downtime(at(100), &leases), Downtime { ms, back_at: at(back_at) }, "{leases:?}");
+        }
     }
 }

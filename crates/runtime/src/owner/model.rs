@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Instant;
 
 use codelab_engine::{
-    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, classification_request, joining_request,
-    planning_request, step_request, summary_request,
+    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair, classification_request,
+    joining_request, planning_request, step_request, summary_request,
 };
 use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
 use codelab_store::{MessageRange, StoreError};
@@ -22,7 +22,7 @@ use crate::clock::now;
 use crate::feed::{Answer, Feed};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
-use crate::space::Space;
+use crate::space::{Crew, Space};
 
 /// The model calls under way, and those whose agents are still being reminded; dropping one aborts it.
 #[derive(Default)]
@@ -150,49 +150,52 @@ impl Owner {
         call: &ModelCall,
         recalled: Option<Vec<String>>,
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
-        let runtime = Arc::clone(&self.runtime);
-        let unreadable = |error: StoreError| {
-            tracing::error!(%error, "the history could not be read");
-            failure(ErrorCode::DbReadError, "The session's history could not be read")
-        };
-        let crew = self.crew().await.map_err(|error| {
-            tracing::error!(%error, "the project's agents could not be read");
-            failure(ErrorCode::DbReadError, "The project's agents could not be read")
-        })?;
-        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(StoreError::NotFound))?;
-        if let Purpose::Classify { text } = &call.purpose {
-            return Ok((classification_request(&runtime.team, &runtime.default_model, text), Vec::new()));
+        let (team, model) = (&self.runtime.team, &self.runtime.default_model);
+        match &call.purpose {
+            Purpose::Classify { text } => Ok((classification_request(team, model, text), Vec::new())),
+            Purpose::Join { request, results, .. } => Ok((joining_request(model, request, results), Vec::new())),
+            Purpose::Summarize { from, before } => self.summary(*from, *before).await,
+            Purpose::Plan { repair } => Ok((self.planning(call, repair.as_ref()).await?, Vec::new())),
+            Purpose::Step { origin, .. } => self.step(call, origin, recalled).await,
         }
-        if let Purpose::Summarize { from, before } = call.purpose {
-            // The store counts from 1.
-            let range = MessageRange::Last { before: Some(before + 1), limit: MAX_SUMMARIZED_MESSAGES };
-            let stored = runtime.store.messages(loaded.key, range).await.map_err(unreadable)?;
-            let messages: Vec<_> =
-                stored.into_iter().filter(|stored| stored.ord > from).map(|stored| stored.message).collect();
-            let (region, limits) = (&runtime.region, &runtime.prompt);
-            return Ok(summary_request(&loaded.session, &runtime.default_model, &messages, region, limits));
-        }
-        let recent = history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(unreadable)?;
+    }
+
+    async fn summary(&self, from: u64, before: u64) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+        let runtime = &self.runtime;
+        let loaded = self.loaded.as_ref().ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        // The store counts from 1.
+        let range = MessageRange::Last { before: Some(before + 1), limit: MAX_SUMMARIZED_MESSAGES };
+        let stored = runtime.store.messages(loaded.key, range).await.map_err(|error| unreadable(&error))?;
+        let messages: Vec<_> =
+            stored.into_iter().filter(|stored| stored.ord > from).map(|stored| stored.message).collect();
+        let (region, limits) = (&runtime.region, &runtime.prompt);
+        Ok(summary_request(&loaded.session, &runtime.default_model, &messages, region, limits))
+    }
+
+    async fn planning(&mut self, call: &ModelCall, repair: Option<&Repair>) -> Result<ModelRequest, ModelFailure> {
+        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
+        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        let recent =
+            history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(|error| unreadable(&error))?;
         let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
         let (model, limits) = (&runtime.default_model, &runtime.prompt);
-        let origin = match &call.purpose {
-            Purpose::Plan { repair } => {
-                let request =
-                    planning_request(&loaded.session, team, model, &recent.history(), repair.as_ref(), limits);
-                return Ok((request, Vec::new()));
-            }
-            Purpose::Join { request, results, .. } => {
-                return Ok((joining_request(model, request, results), Vec::new()));
-            }
-            Purpose::Step { origin, .. } => origin,
-            Purpose::Classify { .. } | Purpose::Summarize { .. } => {
-                return Err(failure(ErrorCode::LlmError, "This call has no history"));
-            }
-        };
+        Ok(planning_request(&loaded.session, team, model, &recent.history(), repair, limits))
+    }
+
+    async fn step(
+        &mut self,
+        call: &ModelCall,
+        origin: &Origin,
+        recalled: Option<Vec<String>>,
+    ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
+        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        let recent =
+            history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(|error| unreadable(&error))?;
+        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
         let agent = team.get(&call.agent).ok_or_else(|| {
             failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
         })?;
-        let history = recent.history_of(origin);
         let known = loaded.session.turn().and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
         // An agent remembers once, when it begins.
         let recalled = recalled.unwrap_or_else(|| known.map(|thread| thread.recalled().to_vec()).unwrap_or_default());
@@ -201,11 +204,11 @@ impl Owner {
             lane: call.id.lane,
             agent,
             team,
-            default_model: model,
+            default_model: &runtime.default_model,
             session_prompt: loaded.system_prompt.as_deref().unwrap_or_default(),
-            history,
+            history: recent.history_of(origin),
             recalled: &recalled,
-            limits,
+            limits: &runtime.prompt,
             region: &runtime.region,
             now: now(),
         });
@@ -216,6 +219,18 @@ impl Owner {
         }
         Ok((request, recalled))
     }
+
+    async fn crew_at_hand(&self) -> Result<Option<Arc<Crew>>, ModelFailure> {
+        self.crew().await.map_err(|error| {
+            tracing::error!(%error, "the project's agents could not be read");
+            failure(ErrorCode::DbReadError, "The project's agents could not be read")
+        })
+    }
+}
+
+fn unreadable(error: &StoreError) -> ModelFailure {
+    tracing::error!(%error, "the history could not be read");
+    failure(ErrorCode::DbReadError, "The session's history could not be read")
 }
 
 async fn perform(

@@ -18,6 +18,7 @@ pub(crate) enum Outside {
     Answer { call_id: CallId, text: String },
     Claim { call_id: CallId, client_id: ClientId },
     ClientGone { client_id: ClientId },
+    AgentGone { agent: AgentName },
     RetryPlan { plan_id: PlanId },
     Decision { call_id: CallId, decision: Decision, digest: Option<Digest>, decided_by: String },
     Cancel { drop_queue: bool },
@@ -55,6 +56,7 @@ impl Owner {
                 Input::Claim { call_id, client_id, bound_is_gone, known }
             }
             Outside::ClientGone { client_id } => Input::ClientGone { client_id },
+            Outside::AgentGone { agent } => Input::AgentGone { agent },
             Outside::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
             Outside::Decision { call_id, decision, digest, decided_by } => {
                 let is_open = loaded.session.pending_approvals().any(|open| open.call_id == call_id);

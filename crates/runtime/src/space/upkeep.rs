@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::{AGENTS_PAGE, Space, SpaceKey, health, lock, work};
 use crate::cache::UserPrefix;
 use crate::clock::now;
+use crate::owner::Outside;
 use crate::runtime::{Runtime, whole};
 use crate::{RuntimeError, bus::Draining};
 
@@ -95,7 +96,10 @@ impl Runtime {
                 drop(space.close());
             }
             // Also what waits for a person or a client, which nobody here holds in memory.
-            let cancelled = runtime.cancel_turns(key, None).await;
+            let cancelled = match runtime.open_turns(key, None).await {
+                Ok(open) => runtime.tell_all(open, &Outside::Cancel { drop_queue: true }).await,
+                Err(error) => Err(error),
+            };
             // Also after a failure: a space must not stay closed.
             if let Some(space) = &space {
                 space.vacate().await;
@@ -107,7 +111,7 @@ impl Runtime {
     }
 
     async fn empty(&self, space: &Space) -> Result<(), RuntimeError> {
-        let cancelled = self.cancel_all(space.working_sessions(), true).await;
+        let cancelled = self.tell_all(space.working_sessions(), &Outside::Cancel { drop_queue: true }).await;
         // Also after a failure: a space must not stay closed.
         space.vacate().await;
         cancelled
@@ -119,17 +123,11 @@ impl Runtime {
         self.inner.cache.clear(&prefix(key)).await;
     }
 
-    /// Cancels the turns in which this agent has work; without one, all turns, with the messages that wait.
-    async fn cancel_turns(&self, key: SpaceKey, agent: Option<&AgentName>) -> Result<(), RuntimeError> {
-        let open = self.open_turns(key, agent).await?;
-        self.cancel_all(open, agent.is_none()).await
-    }
-
-    async fn cancel_all(&self, sessions: Vec<SessionId>, drop_queue: bool) -> Result<(), RuntimeError> {
+    async fn tell_all(&self, sessions: Vec<SessionId>, input: &Outside) -> Result<(), RuntimeError> {
         let mut result = Ok(());
         for id in sessions {
-            match self.cancel_session(&id, drop_queue).await {
-                Ok(_) | Err(RuntimeError::SessionNotFound) => {}
+            match self.tell_chat(&id, input.clone()).await {
+                Ok(()) | Err(RuntimeError::SessionNotFound) => {}
                 // Its own server finds the agent gone; nothing here can stop it.
                 Err(RuntimeError::Elsewhere) => tracing::warn!(session = %id, "not cancelled: another server's"),
                 Err(error) => result = Err(error),
@@ -276,7 +274,10 @@ impl Runtime {
             drop(space.leave_service(agent));
         }
         match force {
-            true => self.cancel_turns(key, Some(agent)).await,
+            true => {
+                let open = self.open_turns(key, Some(agent)).await?;
+                self.tell_all(open, &Outside::AgentGone { agent: agent.clone() }).await
+            }
             false if self.has_work(key, agent).await? => works(),
             false => Ok(()),
         }

@@ -265,3 +265,19 @@ async fn of_two_decisions_at_once_one_wins() {
         assert_eq!(chat.get(&chat.path("audit/")).await.expect(200)["audit"].as_array().unwrap().len(), 1);
     }
 }
+
+#[tokio::test]
+async fn after_a_restart_every_list_shows_when_an_approval_expires() {
+    let mut server = server().await;
+    let chats = [writing(&server).await.0, writing(&server).await.0];
+    let before = Person::new(&server, 1).get("/my/approvals/").await.expect(200);
+    server.restart().await;
+    let person = Person::new(&server, 1);
+    let all = person.get("/my/approvals/").await.expect(200);
+    for (number, chat) in chats.iter().enumerate() {
+        let of_session = person.get(&format!("/my/chat/{}/approvals/", chat.id)).await.expect(200);
+        assert_eq!(all["approvals"][number], of_session["approvals"][0]);
+        let shown = |list: &Value| list["approvals"][number]["expires_at"].as_str().unwrap().to_owned();
+        assert!(shown(&all) > shown(&before), "the time without a server does not count");
+    }
+}

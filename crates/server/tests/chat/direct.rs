@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use codelab_testkit::{Asked, Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, server, server_with};
+use crate::kit::{Person, is_planning, server, server_with, task, tasks};
 
 #[tokio::test]
 async fn direct_mode_through_target_agent() {
@@ -248,12 +248,25 @@ async fn a_direct_call_hands_over_within_the_turn() {
     server.model.reply(Reply::tool_call("switch_mode", json!({ "agent": "writer", "reason": "prose" })));
     server.model.reply(Reply::text("Once upon a time."));
     let seen = chat.stream_call("coder", "Tell a story").await.all().await;
-    let switched = seen.one("agent_switched");
-    assert_eq!((&switched["to_agent"], &switched["reason"]), (&json!("agent_writer"), &json!("prose")));
+    let switched: Vec<_> =
+        seen.all("agent_switched").iter().map(|data| (data["to_agent"].clone(), data["reason"].clone())).collect();
+    let there_and_back = [("agent_writer", "prose"), ("orchestrator", "turn_completed")];
+    assert_eq!(switched, there_and_back.map(|(to, why)| (json!(to), json!(why))));
     assert_eq!(seen.one("task_completed")["agent"], "agent_writer");
     assert_eq!(chat.messages("?role=assistant").await.last().unwrap()["agent_id"], "agent_writer");
     let steps = server.model.requests();
     assert!(steps[1].system_prompt().contains("Previous agent: agent_coder"), "{}", steps[1].system_prompt());
+    // What is asked next was handed over by nobody.
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "analyzer", &[])])));
+    chat.call("researcher", "look").await.expect(200);
+    chat.stream_plan("Build it").await.all().await;
+    for request in &server.model.requests()[2..] {
+        assert!(!request.system_prompt().contains("Previous agent"), "{}", request.system_prompt());
+    }
+    // A failure is of the agent that worked last.
+    server.model.reply(Reply::tool_call("switch_mode", json!({ "agent": "writer", "reason": "prose" })));
+    server.model.reply(Reply::status(400, "no"));
+    assert_eq!(chat.call("coder", "again").await.expect(502)["agent"], "agent_writer");
 }
 
 #[tokio::test]

@@ -108,3 +108,18 @@ async fn fifty_at_once_are_one_turn() {
     assert_eq!((log.all("direct_agent_call").len(), log.all("task_plan_created").len()), (1, 1));
     assert_eq!(chat.messages("?role=user").await.len(), 2);
 }
+
+#[tokio::test]
+async fn a_call_is_answered_again_when_its_agent_is_gone() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let chat = me.chat().await;
+    let agents = format!("/my/projects/{}/agents/", chat.project);
+    let made = me.post(&agents, json!({ "name": "passing" })).await.expect(201);
+    let body = |id: &str| json!({ "content": "go", "target_agent": "passing", "client_message_id": id });
+    let first = chat.send(body("m-1")).await.expect(200);
+    me.ask("DELETE", &format!("{agents}{}", made["agent_id"].as_str().unwrap()), None).await.expect(204);
+    assert_eq!(chat.send(body("m-1")).await.expect(200), first);
+    chat.send(body("m-2")).await.refused(404, "AGENT_NOT_FOUND");
+    assert_eq!(server.model.request_count(), 1);
+}

@@ -1,9 +1,9 @@
 //! What stops work that waits for somebody outside: the deletion of its agent by force, and a reset of the worker space.
 
-use codelab_testkit::{Reply, TestServer};
+use codelab_testkit::{Gate, Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, server, task, tasks};
+use crate::kit::{Chat, Person, is_planning, says, server, task, tasks};
 
 /// What an agent can wait for, and how its turn stands then.
 fn waits() -> [(&'static str, Value, &'static str); 3] {
@@ -63,6 +63,32 @@ async fn an_agent_whose_work_waits_for_somebody_is_deleted_by_force_only() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_plan_goes_on_without_the_tasks_of_a_deleted_agent() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let gate = Gate::new();
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])));
+    server.model.on(says("Do a"), Reply::tool_call("read_file", json!({ "path": "a" })));
+    server.model.on(says("Do b"), Reply::text("Written.").hold(&gate));
+    chat.send(json!({ "content": "Build it" })).await.expect(202);
+    let call = chat.wait_for("tool_call", |_| true).await;
+    gate.reached().await;
+    let path = format!("{}?force=true", agent_path(&chat, "agent_coder").await);
+    chat.ask("DELETE", &path, None).await.expect(204);
+    gate.open();
+    let ended = chat.wait_for("workflow_completed", |_| true).await;
+    assert_eq!(ended.data["status"], "partial", "{}", ended.data);
+    let response = ended.data["response"].as_str().unwrap();
+    assert!(response.starts_with("Written.") && response.contains("agent_coder was deleted"), "{response}");
+    let log = chat.log().await;
+    let failed = log.one("task_failed");
+    assert_eq!((&failed["task_id"], &failed["error"]["error_code"]), (&json!("a"), &json!("CANCELLED")));
+    assert_eq!(log.one("tool_call_closed")["outcome"], "cancelled");
+    let call = call.data["tool_call"]["call_id"].as_str().unwrap().to_owned();
+    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
 }
 
 #[tokio::test]

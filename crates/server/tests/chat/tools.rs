@@ -1,6 +1,8 @@
 //! Tool calls and the clients that run them: claims, leases, results.
 
-use codelab_testkit::{Reply, TestServer};
+use std::time::Duration;
+
+use codelab_testkit::{Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
 use crate::kit::{Chat, Person, server, server_with};
@@ -271,4 +273,37 @@ async fn two_clients_race_and_exactly_one_runs_the_call() {
     }
     assert_eq!(total[0] + total[1], TRIES);
     assert!(total[0] > 0 && total[1] > 0, "there was a race: {total:?}");
+}
+
+#[tokio::test]
+async fn a_stranger_that_hangs_up_and_is_refused_is_not_attached() {
+    let server = server().await;
+    let (chat, _) = reading(&server).await;
+    let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The session is busy with the first until the database is free, or refuses; the second waits behind it.
+    let wait = |chat: Chat| tokio::spawn(async move { chat.call("coder", "wait").await });
+    let ask = |chat: Chat| tokio::spawn(async move { chat.claim("call-of-nobody", "stranger").await });
+    let (mut busy, mut claim) = (wait(chat.clone()), ask(chat.clone()));
+    let space = format!("/my/projects/{}/worker-space/", chat.project);
+    let attached = async |number: u64| {
+        let found = chat.get(&space).await.expect(200)["attached_clients"].as_u64().unwrap();
+        if found == number { Ok(()) } else { Err(found) }
+    };
+    eventually("it asks", async || {
+        if busy.is_finished() {
+            busy = wait(chat.clone());
+        }
+        if claim.is_finished() {
+            claim = ask(chat.clone());
+        }
+        attached(1).await
+    })
+    .await;
+    claim.abort();
+    lock.execute_batch("ROLLBACK").unwrap();
+    // Sooner than whoever was not heard of for a minute is taken for gone.
+    let goes = eventually("it is forgotten", async || attached(0).await);
+    tokio::time::timeout(Duration::from_secs(30), goes).await.expect("a stranger stays attached");
+    busy.abort();
 }

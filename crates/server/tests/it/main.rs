@@ -14,3 +14,4 @@ mod results;
 mod scenarios;
 mod streams;
 mod switching;
+mod two_servers;

@@ -1,5 +1,6 @@
 //! The server stops and comes back on the same data: nothing that was accepted is lost, nothing happens twice.
 
+mod downtime;
 mod model_calls;
 
 use std::time::{SystemTime, UNIX_EPOCH};

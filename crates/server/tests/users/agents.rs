@@ -69,6 +69,7 @@ async fn a_name_is_taken_once_in_a_project() {
     me.post(&path(one), json!({ "name": "mine" })).await.expect(201);
     me.post(&path(one), json!({ "name": "mine" })).await.refused(409, "CONFLICT");
     me.post(&path(one), json!({ "name": "agent_coder" })).await.refused(409, "CONFLICT");
+    me.post(&path(one), json!({ "name": "orchestrator" })).await.refused(409, "CONFLICT");
     me.post(&path(two), json!({ "name": "mine" })).await.expect(201);
     // Of many at once, one is made.
     let asking: Vec<_> = (0..20)

@@ -27,8 +27,9 @@ const PURGE: [&str; 12] = [
     "UPDATE audit_logs SET original_args = NULL, modified_args = NULL WHERE session_key = $1",
 ];
 
-const IDLE_SINCE: &str = "SELECT id FROM sessions WHERE last_activity < $1 AND deleted_at IS NULL AND running = 0 \
-     AND id > $2 ORDER BY id LIMIT $3";
+// What a user deletes is gone, and nobody could bring it back: the chats of projects are for their users to clean up.
+const IDLE_SINCE: &str = "SELECT id FROM sessions WHERE realm = 'runtime' AND last_activity < $1 \
+     AND deleted_at IS NULL AND running = 0 AND id > $2 ORDER BY id LIMIT $3";
 
 // The oldest event that is young enough, or else the one after the newest.
 const FIRST_TO_KEEP: &str = "SELECT COALESCE((SELECT MIN(seq) FROM events WHERE session_key = $1 \
@@ -59,7 +60,8 @@ impl Store {
         self.write(Some(key), stmts).await.map(drop).map_err(missing)
     }
 
-    /// Sessions without activity since `before` that are neither running nor deleted, by key; `after` pages on.
+    /// Sessions of the runtime realm without activity since `before` that are neither running nor deleted, by key;
+    /// `after` pages on.
     pub async fn idle_sessions(
         &self,
         before: Timestamp,
@@ -70,7 +72,7 @@ impl Store {
         self.read(IDLE_SINCE, params, |row| row.int().map(SessionKey::from_raw)).await
     }
 
-    /// Soft-deletes up to `limit` sessions without activity since `before`; returns those.
+    /// Soft-deletes up to `limit` sessions of the runtime realm without activity since `before`; returns those.
     pub async fn cleanup_older_than(
         &self,
         before: Timestamp,

@@ -15,6 +15,8 @@ const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = 
 const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
+const LEASES_AFTER: &str =
+    "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
 
 // Takes a session that nobody owns, that is ours, or whose owner's lease lapsed or is gone.
 const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
@@ -62,6 +64,11 @@ impl Store {
     /// Until when a server's lease runs or ran; `None` when it never existed.
     pub async fn server_lease(&self, server_id: &str) -> Result<Option<Timestamp>, StoreError> {
         self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time()).await
+    }
+
+    /// From when until when each server was there whose lease ended after `since` or runs still, by their starts.
+    pub async fn leases_after(&self, since: Timestamp) -> Result<Vec<(Timestamp, Timestamp)>, StoreError> {
+        self.read(LEASES_AFTER, vec![since.into()], |row| Ok((row.time()?, row.time()?))).await
     }
 
     /// Makes `server_id` the owner and returns the new epoch, which every earlier owner's commits now fail against.

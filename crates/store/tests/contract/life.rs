@@ -2,7 +2,8 @@
 
 use codelab_store::{Commit, Realm, Schedule, Store, StoreError};
 
-use crate::harness::{FIRST, Harness, approval, at, call, create, event, id};
+use crate::harness::{FIRST, Harness, approval, at, call, chat, create, event, id};
+use crate::users::{new_project, user};
 
 pub async fn deleted_restored_purged(harness: Harness) -> Harness {
     let store = &harness.store;
@@ -81,11 +82,15 @@ pub async fn old_sessions_are_cleaned_up(harness: Harness) -> Harness {
     active.last_activity = Some(at(100));
     harness.store.commit(active).await.unwrap();
     let old = harness.session("old").await;
+    let mine = harness.store.of(user(1));
+    let project = mine.create_project(new_project("p"), at(0)).await.unwrap();
+    harness.store.commit(chat("chat", user(1), project.id())).await.unwrap();
     assert_eq!(harness.store.cleanup_older_than(at(50), at(60), 10).await.unwrap(), [old]);
     assert!(harness.store.cleanup_older_than(at(50), at(60), 10).await.unwrap().is_empty());
     let row = harness.store.session(Realm::Runtime, &id("old")).await.unwrap().unwrap();
     assert_eq!(row.deleted_at, Some(at(60)));
     assert_eq!(harness.store.list_sessions(Realm::Runtime, 10, 0).await.unwrap().1, 2);
+    assert!(mine.session(&id("chat")).await.unwrap().is_some(), "a user's own, which nobody could restore");
     harness
 }
 

@@ -65,6 +65,7 @@ contract! {
     life::a_newer_database_is_refused_untouched,
     ownership::a_session_is_claimed_by_one_living_server,
     ownership::due_and_running_sessions_are_found,
+    ownership::it_is_known_when_servers_were_there,
     audit::a_whole_log_verifies_and_outlives_its_session,
     audit::every_kind_of_tampering_is_seen,
     audit::a_long_log_is_read_in_parts,

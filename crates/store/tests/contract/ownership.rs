@@ -97,3 +97,16 @@ pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
     assert_eq!(later, ["free", "mine", "theirs"]);
     harness
 }
+
+pub async fn it_is_known_when_servers_were_there(harness: Harness) -> Harness {
+    let store = &harness.store;
+    for (server, started, until) in [("third", 300, 400), ("first", 0, 100), ("second", 150, 200)] {
+        store.register_server(server, at(started), at(until)).await.unwrap();
+    }
+    store.end_lease("third", at(350)).await.unwrap();
+    let second_and_third = [(at(150), at(200)), (at(300), at(350))];
+    assert_eq!(store.leases_after(at(100)).await.unwrap(), second_and_third);
+    assert_eq!(store.leases_after(at(99)).await.unwrap().len(), 3);
+    assert!(store.leases_after(at(350)).await.unwrap().is_empty());
+    harness
+}

@@ -63,6 +63,7 @@ impl Play {
             }
             ["claim", client, "after", _, "is", "gone"] => self.claim(client, None, true),
             ["claim", client, task @ ..] => self.claim(client, task.first(), false),
+            ["deleted"] => Input::AgentGone { agent: name(rest) },
             ["gone", client] => Input::ClientGone { client_id: client_id(client) },
             ["result", client, task @ ..] => {
                 let call_id = self.call(task.first());

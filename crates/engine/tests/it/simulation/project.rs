@@ -6,7 +6,9 @@ mod people;
 mod record;
 mod workflows;
 
-use codelab_engine::{Budget, Closed, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session, Thread};
+use codelab_engine::{
+    Budget, Closed, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session, Thread,
+};
 use codelab_protocol::{AgentName, ErrorCode};
 
 use self::record::Record;
@@ -159,7 +161,10 @@ impl Life {
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.stage.space.lose_places();
-        let input = Input::Recovered { down_ms, epoch: self.session.epoch() + 1 };
+        let input = Input::Recovered {
+            down: Downtime { ms: down_ms, back_at: self.stage.now },
+            epoch: self.session.epoch() + 1,
+        };
         self.commit(input);
     }
 

@@ -45,7 +45,11 @@ pub(in super::super) async fn approvals(
     user: User,
     page: Page,
 ) -> ApiResult<Json<ApprovalList>> {
-    let (open, total) = app.runtime.store().of(user.id()).open_approvals(None, page.limit, page.offset).await?;
+    let mine = app.runtime.store().of(user.id());
+    let (mut open, mut total) = mine.open_approvals(None, page.limit, page.offset).await?;
+    if app.runtime.touch_chats_of(user.id(), &open).await? {
+        (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
+    }
     let approvals = open.into_iter().map(shown).collect();
     Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
 }

@@ -136,7 +136,7 @@ macro_rules! list_open_approvals {
         SizedList {
             sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) AS BIGINT)", $rest),
             rows: from_open_approvals!(
-                "SELECT sessions.session_id, sessions.project_id, call_id, kind, tool_name, arguments, digest, parts, \
+                "SELECT sessions.session_id, sessions.project_id, sessions.owner, call_id, kind, tool_name, arguments, digest, parts, \
                  reason, pending_approvals.created_at, expires_at, timeout_seconds",
                 $rest
             ),
@@ -336,7 +336,12 @@ fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
 }
 
 fn open_approval(row: &mut Columns<'_>) -> Result<OpenApproval, StoreError> {
-    Ok(OpenApproval { session_id: row.id()?, project_id: row.project()?, info: approval_info(row)? })
+    Ok(OpenApproval {
+        session_id: row.id()?,
+        project_id: row.project()?,
+        owner: row.optional_string()?,
+        info: approval_info(row)?,
+    })
 }
 
 #[cfg(test)]
