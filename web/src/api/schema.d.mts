@@ -346,7 +346,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
@@ -386,7 +386,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                     /** @description Sessions of this project only. */
@@ -410,7 +410,10 @@ export interface paths {
             };
         };
         put?: never;
-        /** Make a session in a project */
+        /**
+         * Make a session in a project
+         * @description Without a body it is made in the default project.
+         */
         post: {
             parameters: {
                 query?: never;
@@ -539,7 +542,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
@@ -809,7 +812,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                     /** @description Messages of this role only. */
@@ -854,7 +857,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
@@ -1000,7 +1003,7 @@ export interface paths {
             requestBody?: never;
             responses: {
                 /** @description The plan, running again */
-                202: {
+                200: {
                     headers: {
                         [name: string]: unknown;
                     };
@@ -1027,7 +1030,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
@@ -1252,7 +1255,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
@@ -1406,7 +1409,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. */
+                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
                     limit?: number;
                     offset?: number;
                 };
