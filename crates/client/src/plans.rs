@@ -8,9 +8,6 @@ use http::Method;
 
 use crate::{Client, ClientError};
 
-/// What the server gives at once.
-const PAGE: u64 = 1000;
-
 impl Client {
     /// Oldest first.
     pub async fn plans(&self, session: &SessionId, limit: u64, offset: u64) -> Result<PlanList, ClientError> {
@@ -48,18 +45,26 @@ impl Client {
         session: &SessionId,
         plan: &PlanId,
         task: &TaskId,
+        limit: u64,
+        offset: u64,
     ) -> Result<MessageList, ClientError> {
-        self.get(&format!("/my/chat/{session}/plans/{plan}/tasks/{task}/messages?limit={PAGE}")).await
+        let path = format!("/my/chat/{session}/plans/{plan}/tasks/{task}/messages?limit={limit}&offset={offset}");
+        self.get(&path).await
     }
 
     /// What waits for a decision in one session, in the order it was asked.
-    pub async fn chat_approvals(&self, session: &SessionId) -> Result<ApprovalList, ClientError> {
-        self.get(&format!("/my/chat/{session}/approvals?limit={PAGE}")).await
+    pub async fn chat_approvals(
+        &self,
+        session: &SessionId,
+        limit: u64,
+        offset: u64,
+    ) -> Result<ApprovalList, ClientError> {
+        self.get(&format!("/my/chat/{session}/approvals?limit={limit}&offset={offset}")).await
     }
 
     /// What waits for a decision in all of the user's sessions.
-    pub async fn my_approvals(&self) -> Result<ApprovalList, ClientError> {
-        self.get(&format!("/my/approvals?limit={PAGE}")).await
+    pub async fn my_approvals(&self, limit: u64, offset: u64) -> Result<ApprovalList, ClientError> {
+        self.get(&format!("/my/approvals?limit={limit}&offset={offset}")).await
     }
 
     /// Decides about a tool call, a plan or a budget.

@@ -77,7 +77,7 @@ pub const DEFAULT_CONCURRENCY_LIMIT: u32 = 4;
 /// A compiled file restriction takes at most this much memory.
 const PATTERN_BYTES: usize = 1 << 20;
 
-const ORCHESTRATOR: &str = "orchestrator";
+const ORCHESTRATOR: &str = AgentName::ORCHESTRATOR;
 const UNIVERSAL: &str = "universal";
 /// The names of the starter pack begin with it, and people leave it out.
 const PREFIX: &str = "agent_";

@@ -86,6 +86,7 @@ pub struct BudgetReached {
     pub budget: Budget,
     pub spent: Spending,
 }
+
 /// The worker space, as the engine asks it. What changes in a step that is not committed is taken back by the runtime;
 /// places and what is set aside do not outlive their owner, so a recovered session asks for them anew.
 pub trait Space {

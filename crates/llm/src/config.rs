@@ -83,8 +83,8 @@ impl OpenAiConfig {
     }
 
     fn mapped<'a>(&'a self, model: &'a str) -> &'a str {
-        let alike = |(name, _): &(&String, &String)| name.eq_ignore_ascii_case(model);
-        self.model_map.iter().find(alike).map_or(model, |(_, wire)| wire)
+        let alike = || self.model_map.iter().find(|(name, _)| name.eq_ignore_ascii_case(model)).map(|(_, wire)| wire);
+        self.model_map.get(model).or_else(alike).map_or(model, String::as_str)
     }
 }
 

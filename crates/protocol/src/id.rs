@@ -115,6 +115,15 @@ string_id!(
     ClientId, "client_id", 128
 );
 
+impl AgentName {
+    /// Who plans, speaks for several agents, and is the active one between turns.
+    pub const ORCHESTRATOR: &str = "orchestrator";
+
+    pub fn is_orchestrator(&self) -> bool {
+        self.as_str() == Self::ORCHESTRATOR
+    }
+}
+
 /// The number of a turn within its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

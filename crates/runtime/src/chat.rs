@@ -7,6 +7,7 @@ use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
 };
 use codelab_store::{OpenApproval, OwnedSession, Realm, Schedule, StoreError};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::metrics::Open;
@@ -16,6 +17,9 @@ use crate::runtime::{Runtime, SessionView, whole};
 use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
 use crate::user_events::UserReader;
 use crate::{Reader, RuntimeError};
+
+/// Sessions that are recovered beside each other, so that their commits share transactions.
+const RECOVERED_AT_ONCE: usize = 64;
 
 /// A message to a project's session.
 #[derive(Debug, Clone)]
@@ -243,19 +247,26 @@ impl Runtime {
         self.recover(&name(&row.session_id), row).await.map(drop)
     }
 
-    /// The same for the sessions of these approvals; whether any of them may have changed. One that cannot be recovered now
-    /// is shown as it was left.
+    /// The same for the sessions of these approvals, whose times it can move; whether any was recovered. One that cannot be
+    /// recovered now is shown as it was left.
     pub async fn touch_chats_of(&self, user: UserId, open: &[OpenApproval]) -> Result<bool, RuntimeError> {
         let mine = Some(self.inner.server_id.as_str());
-        let others = open.iter().filter(|approval| approval.owner.as_deref() != mine);
-        let others: BTreeSet<&SessionId> = others.map(|approval| &approval.session_id).collect();
-        for id in &others {
-            let Some(row) = self.inner.store.of(user).session(id).await? else { continue };
-            if let Err(error) = self.touch_chat(&row).await {
-                tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+        let left = |approval: &&OpenApproval| approval.owner.as_deref() != mine && approval.info.expires_at.is_some();
+        let left: BTreeSet<SessionId> = open.iter().filter(left).map(|approval| approval.session_id.clone()).collect();
+        let recovered = stream::iter(left).map(async |id| {
+            let Some(row) = self.inner.store.of(user).session(&id).await? else { return Ok(false) };
+            match self.recover(&name(&id), &row).await {
+                // Its server lives.
+                Err(RuntimeError::Elsewhere) => Ok(false),
+                Err(error) => {
+                    tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+                    Ok(false)
+                }
+                recovered => recovered,
             }
-        }
-        Ok(!others.is_empty())
+        });
+        let recovered: Vec<bool> = recovered.buffer_unordered(RECOVERED_AT_ONCE).try_collect().await?;
+        Ok(recovered.contains(&true))
     }
 
     pub fn chat_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {

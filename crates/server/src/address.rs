@@ -47,13 +47,20 @@ impl KeptAddress {
     }
 }
 
-impl Drop for KeptAddress {
-    fn drop(&mut self) {
+impl KeptAddress {
+    /// Nobody is to find the server here any more; the data folder is still its own.
+    pub fn withdraw(&self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text)
             && let Err(error) = remove(&self.path)
         {
             tracing::warn!(%error, "the server's address stays in the data folder");
         }
+    }
+}
+
+impl Drop for KeptAddress {
+    fn drop(&mut self) {
+        self.withdraw();
         // A process that is being started meanwhile holds a copy of the handle for a moment, and with it the lock.
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the lock of the server's address was not released");

@@ -161,11 +161,15 @@ impl Server {
     /// Finishes or suspends what runs, then closes the store.
     pub async fn stop(self) {
         // While the port is still this server's.
-        drop(self.kept);
+        if let Some(kept) = &self.kept {
+            kept.withdraw();
+        }
         self.stop.cancel();
         // Readers end here, so that their connections can.
         self.runtime.stop(GRACE).await;
         let _ = self.listening.await;
+        // Only now may another server have the data folder.
+        drop(self.kept);
     }
 }
 

@@ -1,10 +1,12 @@
 import { client, value } from "./client";
 import type { Decision, OpenApproval } from "./types";
-
-const PAGE = 1000;
+import { whole } from "./whole";
 
 export async function openApprovals(): Promise<OpenApproval[]> {
-  return (await value(client.GET("/my/approvals", { params: { query: { limit: PAGE } } }))).approvals;
+  return whole(async (query) => {
+    const list = await value(client.GET("/my/approvals", { params: { query } }));
+    return [list.approvals, list.total];
+  });
 }
 
 export const decide = (session_id: string, call_id: string, body: Decision) =>

@@ -2,6 +2,7 @@
 import { createParser } from "eventsource-parser";
 import { client, value } from "./client";
 import type { Message, PlanDecision, Session } from "./types";
+import { whole } from "./whole";
 
 const PAGE = 1000;
 const at = (session_id: string) => ({ params: { path: { session_id } } });
@@ -24,16 +25,6 @@ export async function allMessages(session_id: string): Promise<Message[]> {
     const list = await value(client.GET("/my/chat/{session_id}/messages", { params: { path: { session_id }, query } }));
     return [list.messages, list.total];
   });
-}
-
-/** Every page of a list. One with large things in it is short without being the last. */
-async function whole<T>(page: (query: { limit: number; offset: number }) => Promise<[T[], number]>): Promise<T[]> {
-  const all: T[] = [];
-  for (;;) {
-    const [some, total] = await page({ limit: PAGE, offset: all.length });
-    all.push(...some);
-    if (some.length === 0 || all.length >= total) return all;
-  }
 }
 
 /** Sends and does not wait: what comes of it is on the session's stream. Gives the message's id where it has one. */

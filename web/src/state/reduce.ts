@@ -75,6 +75,8 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       return;
     case "agent_switched": {
       const { from_agent: from, to_agent: to, reason } = event.data;
+      // The way back at the end of a turn is nobody's taking over.
+      if (to === "orchestrator") return;
       put(draft, { kind: "switch", key: `switch-${seq}`, at, origin: undefined, from, to, reason });
       return step(draft, { key: `${seq}`, agent: to, why: "switch", reason, at });
     }

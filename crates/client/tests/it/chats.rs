@@ -88,9 +88,9 @@ async fn every_call_goes_to_its_route() {
     let approve = PlanDecision { decision: Some("approve".into()), ..PlanDecision::default() };
     assert_eq!(client.decide_plan(&id, &plan, &approve).await.unwrap().plan_id, plan);
     client.retry_plan(&id, &plan).await.unwrap();
-    client.task_messages(&id, &plan, &TaskId::parse("t1").unwrap()).await.unwrap();
-    client.chat_approvals(&id).await.unwrap();
-    client.my_approvals().await.unwrap();
+    client.task_messages(&id, &plan, &TaskId::parse("t1").unwrap(), 1000, 0).await.unwrap();
+    client.chat_approvals(&id, 1000, 0).await.unwrap();
+    client.my_approvals(1000, 0).await.unwrap();
     let reject = HitlDecision { decision: Some("reject".into()), ..HitlDecision::default() };
     client.decide(&id, &call, &reject).await.unwrap();
     let ack = client.answer_question(&id, &call, "42").await.unwrap();

@@ -42,6 +42,8 @@ impl Step<'_, '_> {
         };
         let message_id = self.world.ids.message_id();
         let work = Work::Workflow(Box::new(workflow));
+        // As with a new message: nobody handed this over.
+        self.session.last_switch = None;
         let request = without_middle(request, MAX_REQUEST_BYTES);
         self.session.turn = Some(Turn { id: span.turn, message_id, request, work });
         // What had failed is open again, for everybody who looks.

@@ -73,6 +73,9 @@ fn option(options: &Options, text: &str) -> Result<bool, String> {
             }
             return Ok(attached.is_empty());
         }
+        if options.attached.contains(letter) {
+            return Ok(false);
+        }
         if !options.flags.contains(letter) {
             return unknown();
         }
@@ -85,7 +88,7 @@ fn operand(allowed: Operands, word: &Word) -> Result<(), String> {
         Operands::Any => Ok(()),
         Operands::None => Err(format!("the argument {} is not known to be safe", word.text)),
         // Some programs look for options behind `--` as well.
-        Operands::Inside if word.text.starts_with('-') || word.may_be_any_option() => {
+        Operands::Inside if (word.text.starts_with('-') && word.text != "-") || word.may_be_any_option() => {
             Err(format!("{} may be an option", word.text))
         }
         Operands::Inside if stays_inside(word) => Ok(()),

@@ -58,6 +58,8 @@ pub(crate) struct Options {
     pub flags: &'static str,
     /// Single letters that take a value, attached or as the next word.
     pub valued: &'static str,
+    /// Single letters that take a value only where it is attached.
+    pub attached: &'static str,
     /// Full names: `name` has no value, `name=` has one (attached or the next word), `name?` may have one attached.
     pub long: &'static [&'static str],
     /// Long names stand behind one dash (go, find), so letters are never bundled. `--` asks: find takes what stands
@@ -83,6 +85,7 @@ pub(crate) enum Operands {
 pub(crate) const OPTIONS: Options = Options {
     flags: "",
     valued: "",
+    attached: "",
     long: &[],
     single_dash: false,
     separate_values: false,

@@ -3,7 +3,6 @@
 use codelab_engine::{Downtime, Input, Kind, Session};
 use codelab_protocol::Timestamp;
 use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
-
 use tokio::time::Instant;
 
 use super::{Birth, Loaded, Owner, RETRY_DELAY};
@@ -51,25 +50,52 @@ impl Owner {
         }
     }
 
-    async fn take_over(&mut self, mut row: SessionRow) -> Result<(), RuntimeError> {
-        let runtime = &self.runtime;
-        let mine = row.owner.as_deref() == Some(runtime.server_id.as_str());
-        if !mine {
-            let lease = match &row.owner {
-                Some(owner) => runtime.store.server_lease(owner).await?,
-                None => None,
-            };
-            let down = match lease {
-                Some(until) => Some(downtime(until, &runtime.store.leases_after(until).await?)),
-                None => None,
-            };
-            let claimed = runtime.store.claim_session(row.key, &runtime.server_id, now()).await?;
-            let epoch = claimed.ok_or(RuntimeError::Elsewhere)?;
-            // Read again: until the claim, a commit of the owner before could still land.
-            let after = runtime.store.session(self.name.realm, &self.name.id).await?;
-            row = after.filter(|row| row.epoch == epoch && row.deleted_at.is_none()).ok_or(RuntimeError::Elsewhere)?;
-            self.down = down;
+    async fn take_over(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
+        let mine = row.owner.as_deref() == Some(self.runtime.server_id.as_str());
+        let taken = match mine {
+            true => self.bring_in(row).await,
+            false => {
+                let epoch = self.claim(&row).await?;
+                self.bring_in_claimed(epoch).await
+            }
+        };
+        if let Err(error) = &taken {
+            self.forget();
+            // The session is claimed, so only this owner knows how long nobody had it: it stays until that is stored.
+            self.down = self.down.filter(|_| may_pass(error));
+            if self.down.is_some() {
+                self.retry.get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
+            }
         }
+        taken
+    }
+
+    /// Makes the session this server's, and notes how long nobody had it.
+    async fn claim(&mut self, row: &SessionRow) -> Result<Epoch, RuntimeError> {
+        let store = &self.runtime.store;
+        let lease = match &row.owner {
+            Some(owner) => store.server_lease(owner).await?,
+            None => None,
+        };
+        let down = match lease {
+            Some(until) => Some(downtime(until, &store.leases_after(until).await?)),
+            None => None,
+        };
+        let epoch = store.claim_session(row.key, &self.runtime.server_id, now()).await?;
+        let epoch = epoch.ok_or(RuntimeError::Elsewhere)?;
+        self.down = down;
+        Ok(epoch)
+    }
+
+    async fn bring_in_claimed(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
+        // Read again: until the claim, a commit of the owner before could still land.
+        let after = self.runtime.store.session(self.name.realm, &self.name.id).await?;
+        let row = after.filter(|row| row.epoch == epoch && row.deleted_at.is_none()).ok_or(RuntimeError::Elsewhere)?;
+        self.bring_in(row).await
+    }
+
+    async fn bring_in(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
+        let runtime = &self.runtime;
         let epoch = row.epoch;
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
@@ -96,18 +122,9 @@ impl Owner {
 
     async fn recover(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
         let down = self.down.unwrap_or(Downtime { ms: 0, back_at: now() });
-        let recovered = self.take(vec![Input::Recovered { down, epoch: epoch.0 }]).await;
-        match &recovered {
-            Ok(_) => self.down = None,
-            Err(error) => {
-                self.forget();
-                // The session is claimed, so only this owner knows how long nobody had it: it stays until that is stored.
-                if matches!(error, RuntimeError::NotStored(error) if *error != StoreError::Conflict) {
-                    self.retry.get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
-                }
-            }
-        }
-        recovered.map(drop)
+        self.take(vec![Input::Recovered { down, epoch: epoch.0 }]).await?;
+        self.down = None;
+        Ok(())
     }
 
     /// Recovers the session if that is due, then expires what is.
@@ -118,6 +135,15 @@ impl Owner {
             other => other?,
         }
         self.take(vec![Input::Tick]).await.map(drop)
+    }
+}
+
+/// Whether the session may still be this owner's, and can be read later.
+fn may_pass(error: &RuntimeError) -> bool {
+    match error {
+        RuntimeError::Store(_) => true,
+        RuntimeError::NotStored(error) => *error != StoreError::Conflict,
+        _ => false,
     }
 }
 

@@ -136,6 +136,8 @@ impl State {
                     self.working(Some(&changed.agent));
                 }
             }
+            // The way back at the end of a turn is nobody's taking over.
+            ChatEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => {}
             ChatEventBody::AgentSwitched(switch) => {
                 self.working(Some(&switch.to_agent));
                 let (from, to) = (switch.from_agent.clone(), switch.to_agent.clone());

@@ -54,6 +54,8 @@ fn visible_text(text: &str) -> String {
 
 fn line_of(body: &ChatEventBody) -> Option<String> {
     Some(match body {
+        // The way back at the end of a turn is nobody's taking over.
+        ChatEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => return None,
         ChatEventBody::AgentSwitched(switch) => format!("{} takes over: {}", switch.to_agent, visible(&switch.reason)),
         ChatEventBody::TaskPlanCreated(plan) => {
             format!("plan of {} tasks, about ${:.4}", plan.tasks.len(), plan.estimated_cost_usd)

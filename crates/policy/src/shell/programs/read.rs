@@ -105,7 +105,13 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-D`: it may write a file of devices.
     (
         "lsof",
-        Rule::Options(&Options { flags: "abhlnNPRtUvVw", valued: "cdgipsuF", operands: Operands::Any, ..OPTIONS }),
+        Rule::Options(&Options {
+            flags: "abhlnNPRtUvVw",
+            valued: "cdpu",
+            attached: "gisF",
+            operands: Operands::Any,
+            ..OPTIONS
+        }),
     ),
     ("mkdir", Rule::Special(Special::MakeDirectory)),
     ("mv", Rule::Special(Special::Move)),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use codelab_engine::orchestrator;
 use codelab_protocol::{
     AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
     MessageId, Role, TaskCompleted, TurnId, TurnStatus,
@@ -179,7 +178,7 @@ impl Seen {
             ChatEventBody::MessageCreated(created) => self.answer = Some(created.message.message_id),
             ChatEventBody::DirectAgentCall(call) => self.agent = call.agent,
             // The way back at the end is no agent's that answers.
-            ChatEventBody::AgentSwitched(switch) if switch.to_agent != orchestrator() => self.agent = switch.to_agent,
+            ChatEventBody::AgentSwitched(switch) if !switch.to_agent.is_orchestrator() => self.agent = switch.to_agent,
             ChatEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             ChatEventBody::Error(error) => self.error = Some(error.error),
             ChatEventBody::ToolCall(call) => {

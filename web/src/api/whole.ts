@@ -1,0 +1,13 @@
+const PAGE = 1000;
+
+/** Every page of a list. One with large things in it is short without being the last. */
+export async function whole<T>(
+  page: (query: { limit: number; offset: number }) => Promise<[T[], number]>,
+): Promise<T[]> {
+  const all: T[] = [];
+  for (;;) {
+    const [some, total] = await page({ limit: PAGE, offset: all.length });
+    all.push(...some);
+    if (some.length === 0 || all.length >= total) return all;
+  }
+}
