@@ -138,11 +138,13 @@ impl Owner {
     }
 }
 
-/// Whether the session may still be this owner's, and can be read later.
+/// Whether it can go well later, with the session still this owner's.
 fn may_pass(error: &RuntimeError) -> bool {
+    use StoreError::{DiskFull, Io, Unavailable, Unknown};
     match error {
-        RuntimeError::Store(_) => true,
-        RuntimeError::NotStored(error) => *error != StoreError::Conflict,
+        RuntimeError::Store(error) | RuntimeError::NotStored(error) => {
+            matches!(error, DiskFull | Io(_) | Unavailable(_) | Unknown)
+        }
         _ => false,
     }
 }
