@@ -120,9 +120,9 @@ async fn every_call_goes_to_its_route() {
         "POST /my/chat/s:1/cancel?queue=drop",
         "GET /my/chat/s:1/plans?limit=5&offset=10",
         "GET /my/chat/s:1/plans?limit=1&offset=0",
-        "GET /my/chat/s:1/plans/p1/tasks/t1/messages?limit=1000",
-        "GET /my/chat/s:1/approvals?limit=1000",
-        "GET /my/approvals?limit=1000",
+        "GET /my/chat/s:1/plans/p1/tasks/t1/messages?limit=1000&offset=0",
+        "GET /my/chat/s:1/approvals?limit=1000&offset=0",
+        "GET /my/approvals?limit=1000&offset=0",
         "GET /my/usage?project_id=3",
     ];
     assert_eq!(with_query, expected);
