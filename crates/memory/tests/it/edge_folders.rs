@@ -165,16 +165,22 @@ async fn few_collections_stay_open() {
             memory.create(name).await.unwrap();
             memory.add(name, vec![said(1, "kept words")]).await.unwrap();
             assert_eq!(found(&memory, name, "word").await, [1]);
-            assert!(open_files(&options.root) <= options.max_open, "{}", open_files(&options.root));
+            // One that is being closed is let go of by whoever used it last.
+            at_most_open(&options, options.max_open).await;
         }
     }
-    let all_closed = async {
-        while open_files(&options.root) > 0 {
+    at_most_open(&options, 0).await;
+    assert_eq!(found(&memory, &names[0], "word").await, [1]);
+}
+
+async fn at_most_open(options: &EdgeOptions, count: usize) {
+    let closed = async {
+        while open_files(&options.root) > count {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, all_closed).await.expect("idle collections are closed");
-    assert_eq!(found(&memory, &names[0], "word").await, [1]);
+    let closed = tokio::time::timeout(PATIENCE, closed).await;
+    assert!(closed.is_ok(), "{} collections stay open", open_files(&options.root));
 }
 
 /// Collections whose log is held by this process.
