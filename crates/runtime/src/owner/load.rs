@@ -140,11 +140,9 @@ impl Owner {
 
 /// Whether it can go well later, with the session still this owner's.
 fn may_pass(error: &RuntimeError) -> bool {
-    use StoreError::{DiskFull, Io, Unavailable, Unknown};
     match error {
-        RuntimeError::Store(error) | RuntimeError::NotStored(error) => {
-            matches!(error, DiskFull | Io(_) | Unavailable(_) | Unknown)
-        }
+        RuntimeError::Store(error) => !matches!(error, StoreError::Corrupt(_)),
+        RuntimeError::NotStored(error) => *error != StoreError::Conflict,
         _ => false,
     }
 }
