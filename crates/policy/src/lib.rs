@@ -8,17 +8,18 @@ mod visible;
 use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Location, PathPattern};
+use crate::paths::{Location, Protected};
 use crate::shell::Floor;
 use crate::visible::has_hidden;
 
+pub use crate::shell::{GitCall, GitOnly, git_only, runs_git};
 pub use crate::visible::visible;
 
 /// The rules that decide which tool calls ask. The default holds the built-in ones; they can be added to, never taken
 /// away.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Policy {
-    protected: Vec<PathPattern>,
+    protected: Protected,
     floor: Floor,
 }
 
@@ -62,18 +63,11 @@ fn writes_hidden(write: &WriteFile) -> bool {
     write.content.iter().chain(edits).any(|text| has_hidden(&text.replace("\r\n", "\n")))
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        let protected = paths::PROTECTED.iter().map(|pattern| PathPattern::new(pattern)).collect();
-        Self { protected, floor: Floor::default() }
-    }
-}
-
 impl Policy {
     /// Protects one more path: components with `*` for any run of characters, matched wherever they occur in a path.
     #[must_use]
     pub fn protect(mut self, pattern: &str) -> Self {
-        self.protected.push(PathPattern::new(pattern));
+        self.protected.add(pattern);
         self
     }
 
@@ -88,6 +82,12 @@ impl Policy {
     /// Whether writing this path always asks, whatever is remembered.
     pub fn protects(&self, path: &str) -> bool {
         Location::of(path).is_protected(&self.protected)
+    }
+
+    /// The protected patterns, built-in and added: `/` between components, `*` for any run of characters, upper and
+    /// lower case alike. Each matches wherever it occurs in a path, and everything beneath it.
+    pub fn protected_patterns(&self) -> impl Iterator<Item = &str> {
+        self.protected.patterns()
     }
 
     pub fn review(&self, arguments: &ToolArguments) -> Verdict {

@@ -5,7 +5,7 @@ mod protected;
 
 use crate::visible::is_hidden;
 
-pub(crate) use protected::BUILT_IN as PROTECTED;
+pub(crate) use protected::Protected;
 
 /// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and spaces, invisible
 /// characters, stream names, short names), because the client's file system may do the same.
@@ -78,16 +78,18 @@ impl Location {
         }
     }
 
-    pub fn is_protected(&self, patterns: &[PathPattern]) -> bool {
-        patterns.iter().any(|pattern| pattern.occurs_in(&self.components) || pattern.occurs_in(&self.written))
+    pub fn is_protected(&self, protected: &Protected) -> bool {
+        protected.covers(&self.components) || (self.goes_back() && protected.covers(&self.written))
     }
 
     /// Whether a directory holds protected files, so that a relative name written from within it may be one.
-    pub fn leads_to_protected(&self, patterns: &[PathPattern]) -> bool {
-        self.is_protected(patterns)
-            || patterns.iter().any(|pattern| {
-                pattern.0.len() > 1 && self.written.iter().any(|component| wildcard(&pattern.0[0], component))
-            })
+    pub fn leads_to_protected(&self, protected: &Protected) -> bool {
+        self.is_protected(protected) || protected.may_lie_beneath(&self.written)
+    }
+
+    /// Holds `..`; without, what was written is where it leads.
+    fn goes_back(&self) -> bool {
+        self.components.len() != self.written.len()
     }
 
     /// A file that no build, test run or tool executes, by its name: the only kind a shell may write unasked.
@@ -98,23 +100,6 @@ impl Location {
             && !stem.is_empty()
             && !self.written.iter().any(|component| component.starts_with('.'))
             && !EXECUTED_TEXT.iter().any(|pattern| wildcard(pattern, name))
-    }
-}
-
-/// Consecutive components, each of which may hold `*`; it matches wherever they occur in a path, and all beneath.
-#[derive(Debug, Clone)]
-pub(crate) struct PathPattern(Vec<String>);
-
-impl PathPattern {
-    pub fn new(pattern: &str) -> Self {
-        Self(pattern.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").map(fold).collect())
-    }
-
-    fn occurs_in(&self, components: &[String]) -> bool {
-        !self.0.is_empty()
-            && components
-                .windows(self.0.len())
-                .any(|window| window.iter().zip(&self.0).all(|(component, pattern)| wildcard(pattern, component)))
     }
 }
 
@@ -157,6 +142,10 @@ fn is_drive(component: &str) -> bool {
 }
 
 fn fold(component: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@,=".contains(&byte);
+    if component.bytes().all(plain) && !component.ends_with('.') {
+        return component.to_ascii_lowercase();
+    }
     let shown: String = component.chars().filter(|character| !is_hidden(*character)).collect();
     let stream = shown.find(':').filter(|at| *at > 0).unwrap_or(shown.len());
     let trimmed = shown[..stream].trim_end_matches(['.', ' ']);

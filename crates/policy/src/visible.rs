@@ -23,7 +23,7 @@ pub(crate) fn has_hidden(text: &str) -> bool {
 /// A character that shows nothing, moves its neighbours, or looks like a plain space without being one.
 pub(crate) fn is_hidden(character: char) -> bool {
     match character {
-        '\n' | '\t' | ' ' => false,
+        '\n' | '\t' | ' '..='~' => false,
         _ if character.is_control() || character.is_whitespace() => true,
         _ => INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&character)),
     }

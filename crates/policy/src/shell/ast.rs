@@ -7,6 +7,8 @@ pub(crate) struct Script {
     pub commands: Vec<Simple>,
     /// Constructs that need a person whatever commands they hold.
     pub concerns: Vec<Concern>,
+    /// Holds more than simple commands one after another: a pipe, `||`, `!`, a group, a loop, a substitution.
+    pub nested: bool,
 }
 
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use super::ast::{Redirect, Simple, Value, Word};
 use super::options::{self, hides_dot_names, stays_inside};
 use super::programs::{self, Rule};
 use super::special;
-use crate::paths::{Location, PathPattern};
+use crate::paths::{Location, Protected};
 
 /// Where the commands of a line run; `cd` moves it on.
 pub(crate) struct Scene<'a> {
-    pub protected: &'a [PathPattern],
+    pub protected: &'a Protected,
     /// The directory commands run in, from the workspace's root, as far as the text tells.
     pub base: String,
     /// That may be another directory than the workspace's root.

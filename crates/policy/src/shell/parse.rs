@@ -75,6 +75,7 @@ impl<'a> Parser<'a> {
     fn and_or(&mut self) -> Parsed<()> {
         self.pipeline()?;
         while self.looking_at("&&") || self.looking_at("||") {
+            self.script.nested |= self.looking_at("||");
             self.at += 2;
             self.skip_lines()?;
             self.pipeline()?;
@@ -84,11 +85,13 @@ impl<'a> Parser<'a> {
 
     fn pipeline(&mut self) -> Parsed<()> {
         while self.bare_word() == "!" && matches!(self.byte(self.at + 1), Some(b' ' | b'\t')) {
+            self.script.nested = true;
             self.at += 1;
             self.skip_blanks();
         }
         self.command()?;
         while self.looking_at("|") && !self.looking_at("||") {
+            self.script.nested = true;
             self.at += if self.looking_at("|&") { 2 } else { 1 };
             self.skip_lines()?;
             self.command()?;
@@ -310,6 +313,7 @@ impl<'a> Parser<'a> {
     fn absorb(&mut self, script: Script) {
         self.script.commands.extend(script.commands);
         self.script.concerns.extend(script.concerns);
+        self.script.nested |= script.nested;
     }
 
     fn concern(&mut self, start: usize, end: usize, reason: &'static str) {
@@ -317,7 +321,9 @@ impl<'a> Parser<'a> {
         self.script.concerns.push(Concern { text, reason });
     }
 
+    /// Into a group, a compound command or a substitution.
     fn enter(&mut self) -> Parsed<()> {
+        self.script.nested = true;
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(Unparsed("nested too deeply")) } else { Ok(()) }
     }

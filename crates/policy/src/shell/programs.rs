@@ -105,6 +105,12 @@ pub(crate) fn rule(program: &str) -> Option<Rule> {
         .map(|(_, rule)| *rule)
 }
 
+/// Whether no argument makes the program start another one.
+pub(crate) fn runs_nothing(program: &str) -> bool {
+    const FILES: &[&str] = &["[", "cd", "cp", "mkdir", "mv", "tee", "test", "touch"];
+    read::FREE.contains(&program) || FILES.contains(&program)
+}
+
 /// Whether the program is asked for its version and nothing else. A bare `version` is a file to run for some.
 pub(crate) fn tells_version(program: &str, arguments: &[&str]) -> bool {
     match arguments {

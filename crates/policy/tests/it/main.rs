@@ -2,6 +2,7 @@
 
 mod commands;
 mod corpus;
+mod git;
 mod paths;
 #[cfg(unix)]
 mod shells;
