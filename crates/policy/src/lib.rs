@@ -5,10 +5,12 @@ mod paths;
 mod shell;
 mod visible;
 
+use std::sync::Arc;
+
 use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Location, Protected};
+use crate::paths::{Location, Protected, Root};
 use crate::shell::Floor;
 use crate::visible::has_hidden;
 
@@ -19,8 +21,9 @@ pub use crate::visible::visible;
 /// away.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    protected: Protected,
-    floor: Floor,
+    protected: Arc<Protected>,
+    floor: Arc<Floor>,
+    root: Option<Root>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +70,20 @@ impl Policy {
     /// Protects one more path: components with `*` for any run of characters, matched wherever they occur in a path.
     #[must_use]
     pub fn protect(mut self, pattern: &str) -> Self {
-        self.protected.add(pattern);
+        Arc::make_mut(&mut self.protected).add(pattern);
         self
+    }
+
+    /// The same rules for a workspace whose root is known: absolute paths beneath it count as inside. Without a root,
+    /// and with one that is no folder of its own (`/`, `/home`), every absolute path is outside.
+    #[must_use]
+    pub fn in_workspace(&self, root: &str) -> Self {
+        Self { root: Root::new(root), ..self.clone() }
     }
 
     /// Asks for every command that matches a regular expression, upper and lower case alike.
     pub fn ask_for(mut self, pattern: &str) -> Result<Self, InvalidPattern> {
-        self.floor
+        Arc::make_mut(&mut self.floor)
             .add(pattern)
             .map_err(|error| InvalidPattern { pattern: pattern.to_owned(), reason: error.to_string() })?;
         Ok(self)

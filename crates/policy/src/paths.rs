@@ -2,10 +2,12 @@
 //! write it unasked. Never touches a file system; the real resolution beneath the workspace's root is the client's.
 
 mod protected;
+mod root;
 
 use crate::visible::is_hidden;
 
 pub(crate) use protected::Protected;
+pub(crate) use root::Root;
 
 /// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and spaces, invisible
 /// characters, stream names, short names), because the client's file system may do the same.

@@ -8,13 +8,17 @@ mod git_only;
 mod judge;
 mod options;
 mod parse;
+mod places;
 mod programs;
 mod special;
+mod values;
+mod variables;
 
 use codelab_protocol::{CommandPart, ExecuteCommand};
 
 use self::ast::{Script, Value};
 use self::judge::{Finding, Scene};
+use self::variables::Variables;
 use crate::paths::Location;
 use crate::visible::has_hidden;
 use crate::{Ask, Policy, RememberKey, Verdict, visible};
@@ -51,7 +55,8 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
         outcome.first.get_or_insert_with(|| Finding::new(format!("more than {MAX_PARTS} commands in one line")));
     }
     let place = Location::of(cwd);
-    if place.climbs || place.absolute {
+    let known = policy.root.as_ref().is_some_and(|root| root.relative(cwd).is_some());
+    if place.climbs || (place.absolute && !known) {
         outcome.first.get_or_insert_with(|| Finding::new("works outside the workspace"));
     }
     let reason = match (&outcome.first, floor) {
@@ -77,14 +82,20 @@ struct Outcome<'a> {
 }
 
 fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> {
-    let moved = !matches!(cwd.trim_end_matches('/'), "" | ".");
-    let scene = Scene { protected: &policy.protected, base: cwd.to_owned(), moved };
-    let mut outcome = Outcome { scene, parts: Vec::new(), first: None, protected: false };
+    let variables = Variables::of(script);
+    let mut outcome = Outcome { scene: scene(policy, cwd), parts: Vec::new(), first: None, protected: false };
     for simple in &script.commands {
-        let finding = outcome.scene.judge(simple).err();
+        let variants = variables.variants(simple);
+        let finding = variants.iter().find_map(|variant| outcome.scene.judge(variant).err());
         let reason = finding.as_ref().map(|finding| visible(&finding.reason));
         outcome.parts.push(CommandPart { text: shown(&simple.text), reason });
         outcome.add(finding);
+    }
+    let looked_up = script.loops.iter().flat_map(|each| &each.words);
+    let finding = looked_up.into_iter().find_map(|word| outcome.scene.looks_inside(word).err());
+    outcome.add(finding);
+    if let Some(name) = variables.of_environment(script) {
+        outcome.add(Some(Finding::new(format!("shows the variable {name} of the environment"))));
     }
     for concern in &script.concerns {
         outcome.parts.push(CommandPart { text: shown(&concern.text), reason: Some(concern.reason.to_owned()) });
@@ -92,6 +103,12 @@ fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> 
         outcome.add(Some(Finding { protected, ..Finding::new(concern.reason) }));
     }
     outcome
+}
+
+fn scene<'a>(policy: &'a Policy, cwd: &str) -> Scene<'a> {
+    let start = policy.root.as_ref().and_then(|root| root.relative(cwd)).unwrap_or_else(|| cwd.to_owned());
+    let moved = !matches!(start.trim_end_matches('/'), "" | ".");
+    Scene { protected: &policy.protected, root: policy.root.as_ref(), base: start.clone(), start, moved }
 }
 
 impl Outcome<'_> {

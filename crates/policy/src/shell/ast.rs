@@ -9,6 +9,16 @@ pub(crate) struct Script {
     pub concerns: Vec<Concern>,
     /// Holds more than simple commands one after another: a pipe, `||`, `!`, a group, a loop, a substitution.
     pub nested: bool,
+    pub loops: Vec<Loop>,
+    /// The name of every parameter that is expanded anywhere in the line.
+    pub parameters: Vec<String>,
+}
+
+/// `for variable in words`.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub variable: String,
+    pub words: Vec<Word>,
 }
 
 #[derive(Debug)]
@@ -18,7 +28,7 @@ pub(crate) struct Concern {
 }
 
 /// One simple command, or the bare redirections of a compound one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Simple {
     /// As it stands in the line.
     pub text: String,
@@ -39,6 +49,19 @@ pub(crate) struct Word {
     pub splits: bool,
     /// Starts with an unquoted `~`, or has one where shells expand it.
     pub tilde: bool,
+    /// Globs or braces outside quotes.
+    pub globs: bool,
+    pub expansions: Vec<Expansion>,
+}
+
+/// Where a word's text holds an expansion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expansion {
+    pub start: usize,
+    pub end: usize,
+    /// The parameter; absent for a substitution.
+    pub parameter: Option<String>,
+    pub quoted: bool,
 }
 
 /// Ordered by how little is known.
@@ -52,7 +75,7 @@ pub(crate) enum Value {
     Unknown,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Redirect {
     /// Creates, truncates, extends or opens for writing.
     Write(Word),
@@ -63,7 +86,15 @@ pub(crate) enum Redirect {
 
 impl Word {
     pub fn empty() -> Self {
-        Self { text: String::new(), value: Value::Exact, quoted: false, splits: false, tilde: false }
+        Self {
+            text: String::new(),
+            value: Value::Exact,
+            quoted: false,
+            splits: false,
+            tilde: false,
+            globs: false,
+            expansions: Vec::new(),
+        }
     }
 
     /// The exact text, if nothing in it is left to the shell.

@@ -3,7 +3,7 @@
 //! Programs that the repository's own configuration names (filters, hooks, an editor) are the caller's to switch off.
 
 use super::ast::{Script, Simple, Value, Word};
-use super::options::stays_inside;
+use super::places::stays_inside;
 use super::{MAX_COMMAND_BYTES, parse, programs};
 use crate::visible::has_hidden;
 

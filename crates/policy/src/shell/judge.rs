@@ -1,17 +1,22 @@
 //! Judges one simple command: does it pass by itself, and if not, why.
 
 use super::ast::{Redirect, Simple, Value, Word};
-use super::options::{self, hides_dot_names, stays_inside};
+use super::options;
+use super::places::hides_dot_names;
 use super::programs::{self, Rule};
 use super::special;
-use crate::paths::{Location, Protected};
+use crate::paths::{Location, Protected, Root};
 
 /// Where the commands of a line run; `cd` moves it on.
 pub(crate) struct Scene<'a> {
     pub protected: &'a Protected,
+    /// The workspace's root, where it is known.
+    pub root: Option<&'a Root>,
+    /// The directory the line starts in, from the workspace's root.
+    pub start: String,
     /// The directory commands run in, from the workspace's root, as far as the text tells.
     pub base: String,
-    /// That may be another directory than the workspace's root.
+    /// That may be, or may have been, another directory than the workspace's root.
     pub moved: bool,
 }
 
@@ -28,6 +33,11 @@ pub(crate) struct Finding {
 impl Finding {
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), ..Self::default() }
+    }
+
+    /// With the program's name before the reason.
+    pub fn named(self, program: &str) -> Self {
+        Self { reason: format!("{program}: {}", self.reason), ..self }
     }
 }
 
@@ -60,6 +70,7 @@ impl Scene<'_> {
             _ if simple.assigns => return Err(Finding::new("changes the environment")),
             _ => {}
         }
+        simple.words.iter().try_for_each(|word| self.looks_inside(word))?;
         simple.redirects.iter().try_for_each(|redirect| self.judge_redirect(redirect))
     }
 
@@ -75,6 +86,7 @@ impl Scene<'_> {
         if exact.is_some_and(|exact| programs::tells_version(name, &exact)) {
             return Ok(());
         }
+        let name = programs::tool_of_project(name).unwrap_or(name);
         if let Some(rule) = programs::rule(name) {
             return self.apply(rule, name, arguments);
         }
@@ -88,8 +100,10 @@ impl Scene<'_> {
     pub fn apply(&mut self, rule: Rule, name: &str, arguments: &[Word]) -> Judged {
         match rule {
             Rule::Free => Ok(()),
-            Rule::Options(allowed) => {
-                options::check(allowed, arguments).map_err(|reason| Finding::new(format!("{name}: {reason}")))
+            Rule::Options(allowed) => options::check(self, allowed, arguments).map_err(|finding| finding.named(name)),
+            Rule::Either(first, second) => {
+                let judged = self.apply(*first, name, arguments);
+                if judged.is_err() && self.apply(*second, name, arguments).is_ok() { Ok(()) } else { judged }
             }
             Rule::Commands(global, commands) => self.subcommand(global, commands, name, arguments),
             Rule::Special(special) => special::judge(self, special, name, arguments),
@@ -115,12 +129,7 @@ impl Scene<'_> {
             Redirect::Harmless => Ok(()),
             Redirect::Write(word) if word.exact() == Some("/dev/null") => Ok(()),
             Redirect::Write(word) => self.writes_data(word),
-            Redirect::Read(word) => match word.exact() {
-                Some("/dev/null") => Ok(()),
-                // bash opens connections by such names.
-                Some(path) if !Location::of(path).absolute || !path.to_lowercase().contains("dev") => Ok(()),
-                _ => Err(Finding::new("reads from a device, a connection or a path that is not known")),
-            },
+            Redirect::Read(word) => self.reads(word),
         }
     }
 
@@ -134,6 +143,11 @@ impl Scene<'_> {
         }
     }
 
+    /// The same for the value behind an option.
+    pub fn writes_data_text(&self, text: &str) -> Judged {
+        self.writes_data(&Word { text: text.to_owned(), ..Word::empty() })
+    }
+
     /// A path created or changed must be known, inside the workspace and not protected.
     pub fn changes_path(&self, word: &Word) -> Judged {
         if self.mentions_protected(&word.text, word.value) {
@@ -143,7 +157,7 @@ impl Scene<'_> {
         if word.value != Value::Exact {
             return Err(Finding::new(format!("writes to a path that is not known: {}", word.text)));
         }
-        if !stays_inside(word) {
+        if !self.stays_inside(word) {
             let danger = Location::of(&word.text).is_system().then(|| format!("write to {}", word.text));
             let reason = format!("writes outside the workspace: {}", word.text);
             return Err(Finding { danger, ..Finding::new(reason) });

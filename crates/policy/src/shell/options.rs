@@ -1,126 +1,200 @@
-//! Checks a program's arguments against the options it may be given.
+//! Checks a program's arguments against the options it may be given, and every value against its kind.
 
 use super::ast::{Value, Word};
-use super::programs::{Operands, Options};
-use crate::paths::Location;
+use super::judge::{Finding, Judged, Scene};
+use super::programs::{Kind, Operands, Options};
+use super::values;
 
-/// Fails with the reason for a person. Every word that could be an option is checked as one, even where it would be
-/// the value of the option before it: programs differ in what takes a value, and a skipped word could hide an option.
-pub(crate) fn check(options: &Options, words: &[Word]) -> Result<(), String> {
-    let mut value_expected = false;
-    let mut operands_only = false;
-    for (index, word) in words.iter().enumerate() {
-        if word.text.starts_with('@') && !matches!(options.operands, Operands::Any) {
-            return Err(format!("{} may be a file of options", word.text));
-        }
-        if operands_only {
-            operand(options.operands, word)?;
-            continue;
-        }
-        if word.may_be_any_option() {
-            return Err(format!("the value of {} is not known", word.text));
-        }
-        if word.text == "--" {
-            if value_expected || options.single_dash {
-                return Err("-- may not end the options".to_owned());
-            }
-            if let Some(trailing) = options.trailing {
-                return check(trailing, &words[index + 1..]);
-            }
-            operands_only = true;
-        } else if word.text.len() > 1 && word.text.starts_with('-') {
-            // What stands after a value that looks like an option would be judged as the wrong thing.
-            if value_expected && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(format!("{} may be a value or an option", word.text));
-            }
-            value_expected = option(options, &word.text)?;
-        } else if std::mem::take(&mut value_expected) && word.value == Value::Exact {
-            continue;
-        } else {
-            // Also a value that the shell may make several words of: the others would be operands.
-            operand(options.operands, word)?;
-        }
+/// What a program's words say once its options are read.
+#[derive(Default)]
+pub(crate) struct Reading<'a> {
+    pub operands: Vec<&'a Word>,
+    /// The options that were given, letters and full names, each with its value where it has one.
+    pub given: Vec<(String, Option<String>)>,
+    /// The words behind `--`, where the program hands them on to another.
+    trailing: Option<&'a [Word]>,
+}
+
+/// Every word that could be an option is checked as one, even where it would be the value of the option before it:
+/// programs differ in what takes a value, and a skipped word could hide an option.
+pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Judged {
+    let reading = read(scene, options, words)?;
+    let given = |name: &&str| reading.given.iter().any(|(given, _)| given == name);
+    if let (Some(trailing), Some(words)) = (options.trailing, reading.trailing) {
+        check(scene, trailing, words)?;
+    }
+    if !options.needs.is_empty() && !options.needs.iter().any(|name| given(name) || behind(&reading, name)) {
+        let names: Vec<String> = options.needs.iter().map(|name| dashed(name)).collect();
+        return Err(Finding::new(format!("rewrites files unless it is given {}", names.join(" or "))));
+    }
+    let explicit = match options.operands {
+        Operands::PatternThenPaths(instead) => instead.iter().any(|name| given(name)),
+        _ => false,
+    };
+    for (index, word) in reading.operands.iter().enumerate() {
+        let judged = match options.operands {
+            Operands::PatternThenPaths(_) if index == 0 && !explicit => Ok(()),
+            Operands::PatternThenPaths(_) => scene.reads(word),
+            allowed => operand(scene, allowed, word),
+        };
+        judged?;
     }
     Ok(())
 }
 
-/// Whether the next word may be the option's value.
-fn option(options: &Options, text: &str) -> Result<bool, String> {
-    let unknown = || Err(format!("the option {text} is not known to be safe"));
-    if options.single_dash {
-        let name = text.trim_start_matches('-').split('=').next().unwrap_or_default();
-        // `-7` and `-10k` are values, not options.
-        let number = name.starts_with(|first: char| first.is_ascii_digit());
-        let known = number || (options.long.contains(&name) && text.len() - text.trim_start_matches('-').len() <= 2);
-        return if known { Ok(false) } else { unknown() };
-    }
-    if let Some(long) = text.strip_prefix("--") {
-        return match (long.split_once('='), options.long) {
-            (None, known) if known.contains(&long) => Ok(false),
-            (None, known) if known.iter().any(|name| name.strip_suffix('?') == Some(long)) => Ok(false),
-            (None, known) if known.iter().any(|name| name.strip_suffix('=') == Some(long)) => Ok(true),
-            (Some((long, _)), known) if known.iter().any(|name| name.strip_suffix(['=', '?']) == Some(long)) => {
-                Ok(false)
+fn dashed(name: &str) -> String {
+    if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
+}
+
+/// `cargo fmt -- --check` checks as well.
+fn behind(reading: &Reading<'_>, name: &str) -> bool {
+    reading.trailing.into_iter().flatten().any(|word| word.text.strip_prefix("--") == Some(name))
+}
+
+/// Takes the options and their values apart from the operands, which are left to the caller.
+pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) -> Result<Reading<'a>, Finding> {
+    let mut reading = Reading::default();
+    let mut expected = None;
+    for (index, word) in words.iter().enumerate() {
+        if word.may_be_any_option() && !(options.tame && word.value == Value::Pattern) {
+            return Err(Finding::new(format!("the value of {} is not known", word.text)));
+        }
+        if word.text == "--" {
+            if expected.is_some() || options.single_dash {
+                return Err(Finding::new("-- may not end the options"));
             }
-            _ => unknown(),
-        };
+            match options.trailing {
+                Some(_) => reading.trailing = Some(&words[index + 1..]),
+                None => reading.operands.extend(&words[index + 1..]),
+            }
+            return Ok(reading);
+        }
+        if word.text.len() > 1 && word.text.starts_with('-') {
+            // What stands after a value that looks like an option would be judged as the wrong thing.
+            if expected.is_some() && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(Finding::new(format!("{} may be a value or an option", word.text)));
+            }
+            expected = match expected {
+                Some(kind) => {
+                    take_value(scene, kind, &word.text, &mut reading)?;
+                    None
+                }
+                None => option(scene, options, &word.text, &mut reading)?,
+            };
+        } else if let Some(kind) = expected.take().filter(|_| word.value == Value::Exact) {
+            if word.tilde {
+                scene.reads(word)?;
+            }
+            take_value(scene, kind, &word.text, &mut reading)?;
+        } else {
+            // Also a value that the shell may make several words of: the others would be operands.
+            reading.operands.push(word);
+        }
+    }
+    Ok(reading)
+}
+
+/// The value of the option that was read last.
+fn take_value(scene: &Scene<'_>, kind: Kind, value: &str, reading: &mut Reading<'_>) -> Judged {
+    values::check(scene, kind, value)?;
+    // `-f=path` is a path behind the sign for some programs.
+    if let Some(behind) = value.strip_prefix('=') {
+        values::check(scene, kind, behind)?;
+    }
+    if let Some((_, last)) = reading.given.last_mut() {
+        *last = Some(value.to_owned());
+    }
+    Ok(())
+}
+
+/// The kind of the value that the next word is, if it is one.
+fn option(
+    scene: &Scene<'_>,
+    options: &Options,
+    text: &str,
+    reading: &mut Reading<'_>,
+) -> Result<Option<Kind>, Finding> {
+    if let Some(long) = text.strip_prefix("--").or(text.strip_prefix('-').filter(|_| options.single_dash)) {
+        return long_option(scene, options, text, long, reading);
     }
     for (at, letter) in text.char_indices().skip(1) {
-        if options.valued.contains(letter) {
-            let attached = &text[at + letter.len_utf8()..];
-            if options.separate_values && !attached.bytes().all(|byte| byte.is_ascii_digit()) {
-                return unknown();
+        reading.given.push((letter.to_string(), None));
+        let attached = &text[at + letter.len_utf8()..];
+        let kind_in =
+            |table: &[(Kind, &str)]| table.iter().find(|(_, letters)| letters.contains(letter)).map(|(kind, _)| *kind);
+        if let Some(kind) = kind_in(options.valued) {
+            if attached.is_empty() {
+                return Ok(Some(kind));
             }
-            return Ok(attached.is_empty());
+            if options.separate_values && !attached.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(unknown(text));
+            }
+            return take_value(scene, kind, attached, reading).map(|()| None);
         }
-        if options.attached.contains(letter) {
-            return Ok(false);
+        if let Some(kind) = kind_in(options.attached) {
+            return if attached.is_empty() {
+                Ok(None)
+            } else {
+                take_value(scene, kind, attached, reading).map(|()| None)
+            };
         }
         if !options.flags.contains(letter) {
-            return unknown();
+            return Err(unknown(text));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
-fn operand(allowed: Operands, word: &Word) -> Result<(), String> {
-    match allowed {
-        Operands::Any => Ok(()),
-        Operands::None => Err(format!("the argument {} is not known to be safe", word.text)),
-        // Some programs look for options behind `--` as well.
-        Operands::Inside if (word.text.starts_with('-') && word.text != "-") || word.may_be_any_option() => {
-            Err(format!("{} may be an option", word.text))
+fn long_option(
+    scene: &Scene<'_>,
+    options: &Options,
+    text: &str,
+    long: &str,
+    reading: &mut Reading<'_>,
+) -> Result<Option<Kind>, Finding> {
+    let (name, value) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (long, None),
+    };
+    let kind_in =
+        |table: &[(Kind, &[&str])]| table.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
+    reading.given.push((name.to_owned(), None));
+    match (kind_in(options.long_valued), kind_in(options.long_optional), value) {
+        (None, None, None) if options.long.contains(&name) => Ok(None),
+        (Some(kind), _, None) => Ok(Some(kind)),
+        (None, Some(_), None) => Ok(None),
+        (Some(kind), _, Some(value)) | (None, Some(kind), Some(value)) => {
+            take_value(scene, kind, value, reading).map(|()| None)
         }
-        Operands::Inside if stays_inside(word) => Ok(()),
-        Operands::Inside => Err(format!("{} may be outside the workspace", word.text)),
+        _ => Err(unknown(text)),
+    }
+}
+
+fn unknown(text: &str) -> Finding {
+    Finding::new(format!("the option {text} is not known to be safe"))
+}
+
+fn operand(scene: &Scene<'_>, allowed: Operands, word: &Word) -> Judged {
+    let refused = || Err(Finding::new(format!("{} is not known to be safe", word.text)));
+    match allowed {
+        Operands::Text | Operands::PatternThenPaths(_) => Ok(()),
+        Operands::None => Err(Finding::new(format!("the argument {} is not known to be safe", word.text))),
+        Operands::Paths => scene.reads(word),
+        Operands::Kind(kind) => match word.value {
+            Value::Exact if !word.tilde => values::check(scene, kind, &word.text),
+            Value::Pattern if !word.may_be_any_option() => {
+                scene.reads(word)?;
+                values::check(scene, kind, &word.text)
+            }
+            _ => refused(),
+        },
+        Operands::Exactly(names) => match word.exact() {
+            Some(text) if names.contains(&text) || values::is_count(text) => Ok(()),
+            _ => refused(),
+        },
         Operands::Listed(names) => match word.exact() {
-            Some(text) if is_listed(names, text) => Ok(()),
-            _ => Err(format!("{} is not known to be safe", word.text)),
+            Some(text) if values::is_listed(names, text) => Ok(()),
+            _ => refused(),
         },
     }
-}
-
-fn is_listed(names: &[&str], text: &str) -> bool {
-    // `build:deploy` is not just a build.
-    const REACH_OUT: &[&str] = &["deploy", "install", "publish", "push", "release", "upload"];
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_:".contains(&byte))
-        && !REACH_OUT.iter().any(|word| rest.to_lowercase().contains(word));
-    (names.contains(&name) && plain) || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Whether every path the word can become stays beneath the directory the command runs in.
-pub(crate) fn stays_inside(word: &Word) -> bool {
-    let plain = match word.value {
-        Value::Exact => true,
-        Value::Pattern => !word.text.contains("..") && !word.text.contains('{') && !hides_dot_names(&word.text),
-        Value::Unknown => false,
-    };
-    // zsh looks `=name` up among the programs.
-    plain && !word.tilde && !word.text.starts_with('=') && Location::of(&word.text).is_inside()
-}
-
-/// A glob such as `.*` or `.g?t`, which can match `..` and hidden names.
-pub(crate) fn hides_dot_names(pattern: &str) -> bool {
-    pattern.split(['/', '\\']).any(|part| part.starts_with('.') && part.contains(['*', '?', '[', '{']))
 }

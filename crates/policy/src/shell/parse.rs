@@ -5,7 +5,7 @@ mod heredoc;
 mod word;
 
 use self::heredoc::Heredoc;
-use super::ast::{Concern, Redirect, Script, Simple, Word};
+use super::ast::{Concern, Loop, Redirect, Script, Simple, Word};
 
 /// How deep commands may stand inside commands; also what bounds the parser's own recursion.
 const MAX_DEPTH: usize = 12;
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 self.compound_redirects()
             }
-            "function" | "select" | "coproc" | "[[" | "repeat" | "foreach" => {
+            "function" | "select" | "coproc" | "repeat" | "foreach" => {
                 Err(Unparsed("a construct that is not analysed"))
             }
             _ if CLOSERS.contains(&word) => Err(Unparsed("misplaced keyword")),
@@ -174,14 +174,16 @@ impl<'a> Parser<'a> {
             self.concern(start, self.at, "sets a variable that programs obey");
         }
         self.skip_lines()?;
+        let mut words = Vec::new();
         if self.bare_word() == "in" {
             self.at += 2;
             self.skip_blanks();
             while !self.at_end() && !self.looking_at(";") && !self.looking_at("\n") {
-                self.word()?;
+                words.push(self.word()?);
                 self.skip_blanks();
             }
         }
+        self.script.loops.push(Loop { variable: name.to_owned(), words });
         if self.looking_at(";") {
             self.at += 1;
         }
@@ -314,6 +316,8 @@ impl<'a> Parser<'a> {
         self.script.commands.extend(script.commands);
         self.script.concerns.extend(script.concerns);
         self.script.nested |= script.nested;
+        self.script.loops.extend(script.loops);
+        self.script.parameters.extend(script.parameters);
     }
 
     fn concern(&mut self, start: usize, end: usize, reason: &'static str) {

@@ -35,7 +35,7 @@ fn the_parts_show_every_simple_command() {
             "if true; then (rm a | cat); fi > /tmp/x",
             &[("true", false), ("rm a", true), ("cat", false), ("> /tmp/x", true)],
         ),
-        ("diff <(ls) b", &[("ls", false), ("diff <(ls) b", false), ("<(ls)", true)]),
+        ("diff <(ls) b", &[("ls", false), ("diff <(ls) b", true), ("<(ls)", true)]),
         ("for f in *; do A=b ls; done", &[("A=b ls", true)]),
         ("cat <<EOF | rm x\n$(pwd)\nEOF", &[("cat <<EOF", false), ("rm x", true), ("pwd", false)]),
     ];

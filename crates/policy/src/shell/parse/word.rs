@@ -1,7 +1,7 @@
 //! Words: quotes, escapes, expansions. Here too, what is not certain is an error.
 
 use super::{Parsed, Parser, Unparsed, is_name};
-use crate::shell::ast::{Value, Word};
+use crate::shell::ast::{Expansion, Value, Word};
 
 impl Parser<'_> {
     /// The word that starts here; never empty of source text.
@@ -22,6 +22,7 @@ impl Parser<'_> {
                 _ => {
                     if matches!(next, '*' | '?' | '[' | '{' | '}') {
                         word.value = word.value.max(Value::Pattern);
+                        word.globs = true;
                     }
                     if next == '~' && (self.at == start || word.text.ends_with(['=', ':'])) {
                         word.tilde = true;
@@ -35,8 +36,9 @@ impl Parser<'_> {
             return Err(Unparsed("a word is missing"));
         }
         // Alone they are a command's name and its end, not a pattern.
-        if matches!(&self.source[start..self.at], "[" | "]" | "{}") {
+        if matches!(&self.source[start..self.at], "[" | "]" | "[[" | "{}") {
             word.value = Value::Exact;
+            word.globs = false;
         }
         if !self.heredocs.is_empty() && self.source[start..self.at].contains('\n') {
             return Err(Unparsed("a here-document followed by quoted lines"));
@@ -139,15 +141,18 @@ impl Parser<'_> {
     fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
         let start = self.at;
         self.at += 1;
+        let mut parameter = None;
         if self.looking_at("((") {
             self.arithmetic()?;
         } else if self.looking_at("(") {
             self.at += 1;
             self.substituted()?;
         } else if self.looking_at("{") {
-            self.braced_parameter()?;
+            parameter = Some(self.braced_parameter()?);
         } else if let Some(length) = parameter_length(self.rest()) {
-            self.check_parameter(&self.rest()[..length])?;
+            let name = &self.rest()[..length];
+            self.check_parameter(name)?;
+            parameter = Some(name.to_owned());
             self.at += length;
             // Some shells evaluate a subscript, and what stands in it can run commands.
             if self.looking_at("[") {
@@ -156,10 +161,10 @@ impl Parser<'_> {
         } else {
             return self.literal_dollar(word, in_quotes);
         }
-        let expansion = &self.source[start..self.at];
-        word.splits |= !in_quotes || expansion.contains('@');
-        word.text.push_str(expansion);
-        word.value = Value::Unknown;
+        self.script.parameters.extend(parameter.clone());
+        let source = &self.source[start..self.at];
+        word.splits |= !in_quotes || source.contains('@');
+        word.expand(source, parameter, in_quotes);
         Ok(())
     }
 
@@ -192,7 +197,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn braced_parameter(&mut self) -> Parsed<()> {
+    fn braced_parameter(&mut self) -> Parsed<String> {
         let inner = &self.rest()[1..];
         let Some(length) = inner.find('}') else { return Err(Unparsed("an expansion is not closed")) };
         let name = &inner[..length];
@@ -201,7 +206,7 @@ impl Parser<'_> {
         }
         self.check_parameter(name)?;
         self.at += length + 2;
-        Ok(())
+        Ok(name.to_owned())
     }
 
     fn check_parameter(&self, name: &str) -> Parsed<()> {
@@ -226,10 +231,19 @@ impl Parser<'_> {
         self.depth -= 1;
         self.absorb(nested.script);
         word.splits |= !in_quotes;
-        word.text.push_str(&self.rest()[..length + 2]);
-        word.value = Value::Unknown;
+        word.expand(&self.rest()[..length + 2], None, in_quotes);
         self.at += length + 2;
         Ok(())
+    }
+}
+
+impl Word {
+    /// Appends an expansion as it is written.
+    fn expand(&mut self, source: &str, parameter: Option<String>, quoted: bool) {
+        let start = self.text.len();
+        self.text.push_str(source);
+        self.value = Value::Unknown;
+        self.expansions.push(Expansion { start, end: self.text.len(), parameter, quoted });
     }
 }
 

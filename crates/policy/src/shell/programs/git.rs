@@ -1,17 +1,25 @@
-//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the subcommand,
-//! `--ext-diff`, `--output`, `-O` behind it, and every subcommand that changes the repository, talks to another one, or
-//! may start an editor, a hook or a configured program.
+//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the subcommand, `--ext-diff`,
+//! `--textconv`, `--output`, `-O`, `--show-signature` behind it, and every subcommand that changes the repository, talks to
+//! another one, or may start an editor, a hook or a configured program. `git add` writes `.git`, so it asks.
 
+use super::Kind::{Format, Name, Number, Path, Revision, Setting, Text};
 use super::{OPTIONS, Operands, Options, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[("git", Rule::Special(Special::Git))];
 
 pub(crate) const COMMANDS: Rule = Rule::Commands(
-    &["--no-pager", "-P"],
+    &["--no-pager", "-P", "--no-optional-locks"],
     &[
-        ("add", Rule::Options(&ADD)),
         ("blame", Rule::Options(&BLAME)),
-        ("branch", Rule::Options(&BRANCH)),
+        ("branch", Rule::Either(&BRANCHES, &BRANCHES_LIKE)),
+        // Neither `--textconv` nor `--filters`.
+        ("cat-file", Rule::Options(&Options { flags: "epst", operands: REVISIONS, ..OPTIONS })),
+        (
+            "check-ignore",
+            Rule::Options(&Options { flags: "vnq", long: &["verbose"], operands: Operands::Paths, ..OPTIONS }),
+        ),
+        ("config", Rule::Options(&Options { long_valued: &[(Setting, &["get"])], needs: &["get"], ..OPTIONS })),
+        ("count-objects", Rule::Options(&Options { flags: "vH", ..OPTIONS })),
         ("describe", Rule::Options(&DESCRIBE)),
         ("diff", Rule::Options(&DIFF)),
         ("grep", Rule::Options(&GREP)),
@@ -22,267 +30,308 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
             "merge-base",
             Rule::Options(&Options {
                 flags: "a",
-                long: &["all", "is-ancestor", "fork-point"],
-                operands: Operands::Any,
+                long: &["all", "fork-point", "is-ancestor"],
+                operands: REVISIONS,
                 ..OPTIONS
             }),
         ),
         (
             "reflog",
-            Rule::Options(&Options { flags: "n0123456789", operands: Operands::Listed(&["show", "HEAD"]), ..OPTIONS }),
+            Rule::Options(&Options { flags: "n0123456789", operands: Operands::Exactly(&["show", "HEAD"]), ..OPTIONS }),
         ),
-        ("remote", Rule::Options(&Options { flags: "v", long: &["verbose"], ..OPTIONS })),
+        (
+            "remote",
+            Rule::Either(
+                &Rule::Options(&Options { flags: "v", long: &["verbose"], ..OPTIONS }),
+                &Rule::Commands(
+                    &[],
+                    &[("get-url", Rule::Options(&Options { operands: Operands::Kind(Name), ..OPTIONS }))],
+                ),
+            ),
+        ),
         (
             "rev-list",
             Rule::Options(&Options {
                 flags: "0123456789",
-                valued: "n",
-                long: &["count", "all", "max-count=", "no-merges", "first-parent"],
-                operands: Operands::Any,
+                valued: &[(Number, "n")],
+                long: &["all", "count", "first-parent", "left-right", "no-merges"],
+                long_valued: &[(Number, &["max-count"]), (Text, &["since", "until"])],
+                operands: REVISIONS,
                 ..OPTIONS
             }),
         ),
-        ("rev-parse", Rule::Free),
+        ("rev-parse", Rule::Options(&REV_PARSE)),
         (
             "shortlog",
             Rule::Options(&Options {
                 flags: "sne",
-                long: &["all", "no-merges", "since=", "until="],
-                operands: Operands::Any,
+                long: &["all", "no-merges", "numbered", "summary"],
+                long_valued: &[(Text, &["author", "since", "until"])],
+                operands: REVISIONS,
                 ..OPTIONS
             }),
         ),
         ("show", Rule::Options(&LOG)),
-        ("stash", Rule::Commands(&[], &[("list", Rule::Options(&OPTIONS))])),
+        (
+            "show-ref",
+            Rule::Options(&Options { flags: "ds", long: &["heads", "tags", "verify"], operands: REVISIONS, ..OPTIONS }),
+        ),
+        ("stash", Rule::Commands(&[], &[("list", Rule::Options(&OPTIONS)), ("show", Rule::Options(&STASHED))])),
         ("status", Rule::Options(&STATUS)),
-        ("tag", Rule::Options(&Options { flags: "ln", long: &["list", "sort="], ..OPTIONS })),
+        ("tag", Rule::Either(&TAGS, &TAGS_LIKE)),
         ("version", Rule::Options(&OPTIONS)),
+        ("worktree", Rule::Commands(&[], &[("list", Rule::Options(&Options { long: &["porcelain"], ..OPTIONS }))])),
     ],
 );
 
-const ADD: Options = Options {
-    flags: "AuvnN",
-    long: &["all", "update", "verbose", "dry-run", "intent-to-add"],
-    operands: Operands::Inside,
-    ..OPTIONS
-};
+const REVISIONS: Operands = Operands::Kind(Revision);
 
 const BLAME: Options = Options {
     flags: "wesclMC",
-    valued: "L",
-    long: &["date=", "since=", "line-porcelain", "porcelain", "show-email"],
-    operands: Operands::Any,
+    valued: &[(Text, "L")],
+    long: &["line-porcelain", "porcelain", "show-email"],
+    long_valued: &[(Text, &["date", "since"])],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
-const BRANCH: Options = Options {
+const BRANCHES: Rule = Rule::Options(&Options {
     flags: "arv",
-    long: &["all", "remotes", "verbose", "list", "show-current", "no-color", "color?", "sort=", "merged", "no-merged"],
+    long: &["all", "list", "merged", "no-color", "no-merged", "remotes", "show-current", "verbose"],
+    long_valued: &[(Text, &["sort"])],
+    long_optional: &[(Name, &["color"])],
     ..OPTIONS
-};
+});
+
+/// An operand would be a new branch, unless one of these turns it into what to list by.
+const BRANCHES_LIKE: Rule = Rule::Options(&Options {
+    flags: "arv",
+    long: &["all", "contains", "list", "merged", "no-color", "no-contains", "no-merged", "remotes"],
+    long_valued: &[(Text, &["sort"])],
+    needs: &["contains", "list", "merged", "no-contains", "no-merged"],
+    operands: REVISIONS,
+    ..OPTIONS
+});
+
+const TAGS: Rule =
+    Rule::Options(&Options { flags: "ln", long: &["list"], long_valued: &[(Text, &["sort"])], ..OPTIONS });
+
+const TAGS_LIKE: Rule = Rule::Options(&Options {
+    flags: "ln0123456789",
+    long: &["contains", "list", "merged", "points-at"],
+    long_valued: &[(Text, &["sort"])],
+    needs: &["contains", "l", "list", "merged", "points-at"],
+    operands: REVISIONS,
+    ..OPTIONS
+});
 
 const DESCRIBE: Options = Options {
-    long: &["tags", "all", "always", "long", "dirty", "abbrev=", "exact-match"],
-    operands: Operands::Any,
+    long: &["all", "always", "dirty", "exact-match", "long", "tags"],
+    long_valued: &[(Number, &["abbrev"]), (Text, &["match"])],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
-const STATUS: Options = Options {
-    flags: "sbuvz",
+const REV_PARSE: Options = Options {
+    flags: "q",
     long: &[
-        "short",
-        "branch",
-        "porcelain?",
-        "long",
-        "verbose",
-        "untracked-files?",
-        "ignored?",
-        "show-stash",
-        "no-renames",
+        "absolute-git-dir",
+        "all",
+        "branches",
+        "git-common-dir",
+        "git-dir",
+        "is-bare-repository",
+        "is-inside-work-tree",
+        "quiet",
+        "show-cdup",
+        "show-prefix",
+        "show-toplevel",
+        "symbolic",
+        "symbolic-full-name",
+        "tags",
+        "verify",
     ],
-    operands: Operands::Any,
+    long_optional: &[(Name, &["abbrev-ref"]), (Number, &["short"])],
+    operands: REVISIONS,
+    ..OPTIONS
+};
+
+const STASHED: Options =
+    Options { flags: "pu", long: &["name-only", "name-status", "patch", "stat"], operands: REVISIONS, ..OPTIONS };
+
+const STATUS: Options = Options {
+    flags: "sbvz",
+    attached: &[(Name, "u")],
+    long: &["branch", "ahead-behind", "long", "no-renames", "short", "show-stash", "verbose"],
+    long_optional: &[(Name, &["ignored", "porcelain", "untracked-files"])],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
 const LS_FILES: Options = Options {
     flags: "codimstuz",
-    valued: "x",
+    valued: &[(Text, "x")],
     long: &[
         "cached",
-        "others",
         "deleted",
+        "error-unmatch",
+        "exclude-standard",
+        "full-name",
         "ignored",
         "modified",
+        "others",
         "stage",
-        "exclude-standard",
-        "exclude=",
-        "full-name",
-        "error-unmatch",
+        "unmerged",
     ],
-    operands: Operands::Any,
+    long_valued: &[(Text, &["exclude"])],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
 const LS_TREE: Options = Options {
     flags: "drtlz",
-    long: &["name-only", "name-status", "full-name", "full-tree"],
-    operands: Operands::Any,
+    long: &["full-name", "full-tree", "name-only", "name-status"],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
+/// Neither `-O` nor `--no-index`, `--textconv`.
 const GREP: Options = Options {
     flags: "iwvhHEGFPnlLcIoqWpz",
-    valued: "eABCm",
+    valued: &[(Text, "e"), (Number, "ABCm")],
     long: &[
-        "ignore-case",
-        "word-regexp",
-        "invert-match",
-        "extended-regexp",
-        "fixed-strings",
-        "perl-regexp",
-        "line-number",
-        "files-with-matches",
-        "name-only",
-        "count",
-        "cached",
-        "untracked",
-        "and",
-        "or",
-        "not",
         "all-match",
-        "heading",
+        "and",
         "break",
-        "show-function",
+        "cached",
+        "count",
+        "extended-regexp",
+        "files-with-matches",
+        "fixed-strings",
         "function-context",
-        "context=",
-        "after-context=",
-        "before-context=",
-        "color?",
-        "max-depth=",
+        "heading",
+        "ignore-case",
+        "invert-match",
+        "line-number",
+        "name-only",
+        "not",
+        "or",
+        "perl-regexp",
+        "show-function",
+        "untracked",
+        "word-regexp",
     ],
-    operands: Operands::Any,
+    long_valued: &[(Number, &["after-context", "before-context", "context", "max-count", "max-depth"])],
+    long_optional: &[(Name, &["color"])],
+    operands: Operands::PatternThenPaths(&["e"]),
     ..OPTIONS
 };
 
 const DIFF: Options = Options {
-    flags: "pubwzRaMDW0123456789",
-    valued: "USG",
+    flags: "pubwzRaDW0123456789",
+    valued: &[(Number, "U"), (Text, "SG")],
+    attached: &[(Number, "MBC")],
     long: &[
-        "cached",
-        "staged",
-        "merge-base",
-        "patch",
-        "no-patch",
-        "unified=",
-        "raw",
-        "patch-with-stat",
-        "minimal",
-        "patience",
-        "histogram",
-        "diff-algorithm=",
-        "stat?",
-        "numstat",
-        "shortstat",
-        "dirstat?",
-        "summary",
-        "compact-summary",
-        "name-only",
-        "name-status",
-        "color?",
-        "no-color",
-        "color-moved?",
-        "word-diff?",
-        "color-words?",
-        "no-renames",
-        "find-renames?",
-        "check",
-        "full-index",
         "binary",
-        "abbrev?",
-        "diff-filter=",
-        "pickaxe-regex",
-        "text",
-        "ignore-space-change",
+        "cached",
+        "check",
+        "compact-summary",
+        "exit-code",
+        "full-index",
+        "function-context",
+        "histogram",
         "ignore-all-space",
         "ignore-blank-lines",
         "ignore-space-at-eol",
-        "function-context",
-        "exit-code",
-        "quiet",
+        "ignore-space-change",
+        "merge-base",
+        "minimal",
+        "name-only",
+        "name-status",
+        "no-color",
         "no-ext-diff",
-        "no-textconv",
         "no-index",
+        "no-patch",
         "no-prefix",
-        "relative?",
+        "no-renames",
+        "no-textconv",
+        "numstat",
+        "patch",
+        "patch-with-stat",
+        "patience",
+        "pickaxe-regex",
+        "quiet",
+        "raw",
+        "shortstat",
+        "staged",
+        "summary",
+        "text",
     ],
-    operands: Operands::Any,
+    long_valued: &[(Number, &["unified"]), (Name, &["diff-algorithm", "diff-filter"])],
+    long_optional: &[
+        (Number, &["abbrev", "find-renames", "stat"]),
+        (Name, &["color", "color-moved", "dirstat", "word-diff"]),
+        (Text, &["color-words"]),
+        (Path, &["relative"]),
+    ],
+    operands: REVISIONS,
     ..OPTIONS
 };
 
 const LOG: Options = Options {
-    flags: "pubwzsaMmgiEFP0123456789",
-    valued: "nUSGL",
+    flags: "pubwzsamgiEFP0123456789",
+    valued: &[(Number, "nU"), (Text, "SGL")],
+    attached: &[(Number, "MBC")],
     long: &[
-        "oneline",
-        "graph",
+        "abbrev-commit",
         "all",
-        "branches?",
-        "tags?",
-        "remotes?",
-        "decorate?",
-        "no-decorate",
-        "stat?",
-        "numstat",
-        "shortstat",
-        "summary",
+        "all-match",
+        "cc",
+        "cherry-pick",
+        "date-order",
+        "first-parent",
+        "follow",
+        "full-history",
+        "graph",
+        "ignore-all-space",
+        "invert-grep",
+        "left-right",
+        "merges",
         "name-only",
         "name-status",
-        "patch",
-        "no-patch",
-        "unified=",
-        "author=",
-        "committer=",
-        "since=",
-        "after=",
-        "until=",
-        "before=",
-        "grep=",
-        "all-match",
-        "invert-grep",
-        "regexp-ignore-case",
-        "format=",
-        "pretty?",
-        "date=",
-        "max-count=",
-        "skip=",
-        "follow",
-        "reverse",
-        "merges",
-        "no-merges",
-        "first-parent",
-        "abbrev-commit",
         "no-abbrev-commit",
-        "topo-order",
-        "date-order",
-        "color?",
         "no-color",
-        "word-diff?",
-        "color-words?",
-        "diff-filter=",
-        "find-renames?",
-        "no-renames",
-        "full-history",
-        "simplify-merges",
-        "cc",
-        "raw",
+        "no-decorate",
         "no-ext-diff",
-        "no-textconv",
-        "relative-date",
-        "left-right",
-        "cherry-pick",
-        "ignore-all-space",
+        "no-merges",
         "no-notes",
+        "no-patch",
+        "no-renames",
+        "no-textconv",
+        "numstat",
+        "oneline",
+        "patch",
+        "raw",
+        "regexp-ignore-case",
+        "relative-date",
+        "reverse",
+        "shortstat",
+        "simplify-merges",
+        "summary",
+        "topo-order",
     ],
-    operands: Operands::Any,
+    long_valued: &[
+        (Text, &["after", "author", "before", "committer", "date", "grep", "since", "until"]),
+        (Format, &["format"]),
+        (Number, &["max-count", "skip", "unified"]),
+        (Name, &["diff-filter"]),
+    ],
+    long_optional: &[
+        (Text, &["branches", "color-words", "remotes", "tags"]),
+        (Name, &["color", "decorate", "word-diff"]),
+        (Format, &["pretty"]),
+        (Number, &["find-renames", "stat"]),
+    ],
+    operands: REVISIONS,
     ..OPTIONS
 };

@@ -1,6 +1,7 @@
 //! cargo and go: building, testing and checking the project itself.
 
-use super::{OPTIONS, Operands, Options, Rule};
+use super::Kind::{Data, Name, Number, Package, Test, Text};
+use super::{CHECKS, OPTIONS, Operands, Options, Rule};
 
 pub(crate) const CARGO: Rule = Rule::Commands(
     &["--quiet", "-q", "--offline", "--locked", "--frozen"],
@@ -13,20 +14,27 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ("clippy", Rule::Options(&CARGO_CLIPPY)),
         ("doc", Rule::Options(&CARGO_BUILD)),
         ("fmt", Rule::Options(&CARGO_FMT)),
-        ("metadata", Rule::Options(&Options { long: &["format-version=", "no-deps", "offline", "locked"], ..OPTIONS })),
+        (
+            "metadata",
+            Rule::Options(&Options {
+                long: &["locked", "no-deps", "offline"],
+                long_valued: &[(Number, &["format-version"])],
+                ..OPTIONS
+            }),
+        ),
         (
             "nextest",
-            Rule::Commands(&[], &[("run", Rule::Options(&CARGO_BUILD)), ("list", Rule::Options(&CARGO_BUILD))]),
+            Rule::Commands(&[], &[("run", Rule::Options(&CARGO_NEXTEST)), ("list", Rule::Options(&CARGO_NEXTEST))]),
         ),
         ("t", Rule::Options(&CARGO_TEST)),
         ("test", Rule::Options(&CARGO_TEST)),
         (
             "tree",
             Rule::Options(&Options {
-                flags: "di",
-                valued: "pe",
-                long: &["duplicates", "package=", "invert", "depth=", "edges="],
-                operands: Operands::Any,
+                flags: "d",
+                valued: &[(Name, "pei")],
+                long: &["duplicates", "locked", "no-dedupe", "offline", "workspace"],
+                long_valued: &[(Name, &["edges", "invert", "package", "prefix"]), (Number, &["depth"])],
                 ..OPTIONS
             }),
         ),
@@ -36,52 +44,61 @@ pub(crate) const CARGO: Rule = Rule::Commands(
 /// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or another place.
 const CARGO_BUILD: Options = Options {
     flags: "rqv",
-    valued: "pjF",
+    valued: &[(Name, "pF"), (Number, "j")],
     long: &[
-        "release",
-        "package=",
-        "workspace",
         "all",
-        "exclude=",
-        "lib",
-        "bins",
-        "bin=",
-        "tests",
-        "test=",
-        "examples",
-        "example=",
-        "benches",
-        "bench=",
-        "all-targets",
         "all-features",
-        "features=",
-        "no-default-features",
-        "locked",
-        "offline",
-        "frozen",
-        "quiet",
-        "verbose",
-        "no-run",
-        "no-fail-fast",
+        "all-targets",
+        "benches",
+        "bins",
         "doc",
-        "jobs=",
-        "keep-going",
-        "message-format=",
-        "color=",
-        "profile=",
-        "no-deps",
         "document-private-items",
+        "examples",
+        "frozen",
+        "keep-going",
+        "lib",
+        "locked",
+        "no-default-features",
+        "no-deps",
+        "no-fail-fast",
+        "no-run",
+        "offline",
+        "quiet",
+        "release",
+        "tests",
+        "verbose",
+        "workspace",
     ],
-    operands: Operands::Any,
+    long_valued: &[
+        (
+            Name,
+            &[
+                "bench",
+                "bin",
+                "color",
+                "example",
+                "exclude",
+                "features",
+                "message-format",
+                "package",
+                "profile",
+                "test",
+            ],
+        ),
+        (Number, &["jobs"]),
+    ],
     ..OPTIONS
 };
 
-const CARGO_TEST: Options = Options { trailing: Some(&LIBTEST), ..CARGO_BUILD };
+const CARGO_NEXTEST: Options = Options { operands: Operands::Kind(Test), ..CARGO_BUILD };
+const CARGO_TEST: Options = Options { trailing: Some(&LIBTEST), ..CARGO_NEXTEST };
 const CARGO_CLIPPY: Options = Options { trailing: Some(&LINTS), ..CARGO_BUILD };
 const CARGO_FMT: Options = Options {
     flags: "v",
-    valued: "p",
-    long: &["all", "check", "package="],
+    valued: &[(Name, "p")],
+    long: &["all", "check", "verbose"],
+    long_valued: &[(Name, &["package"])],
+    needs: &["check"],
     trailing: Some(&Options { long: &["check"], ..OPTIONS }),
     ..OPTIONS
 };
@@ -89,74 +106,82 @@ const CARGO_FMT: Options = Options {
 /// A test binary's own options; `--logfile` would write a file.
 const LIBTEST: Options = Options {
     flags: "q",
-    long: &[
-        "nocapture",
-        "no-capture",
-        "show-output",
-        "test-threads=",
-        "ignored",
-        "include-ignored",
-        "exact",
-        "skip=",
-        "list",
-        "quiet",
-        "color=",
-    ],
-    operands: Operands::Any,
+    long: &["exact", "ignored", "include-ignored", "list", "no-capture", "nocapture", "quiet", "show-output"],
+    long_valued: &[(Number, &["test-threads"]), (Test, &["skip"]), (Name, &["color"])],
+    operands: Operands::Kind(Test),
     ..OPTIONS
 };
 
 /// Lint levels only: other compiler options name linkers and other programs.
-const LINTS: Options = Options { valued: "DWAF", long: &["deny=", "warn=", "allow=", "forbid="], ..OPTIONS };
+const LINTS: Options =
+    Options { valued: &[(Name, "DWAF")], long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])], ..OPTIONS };
 
 pub(crate) const GO: Rule = Rule::Commands(
     &[],
     &[
         ("build", Rule::Options(&GO_BUILD)),
-        ("doc", Rule::Options(&Options { operands: Operands::Any, ..OPTIONS })),
         (
-            "list",
+            "doc",
             Rule::Options(&Options {
-                long: &["json", "m", "deps", "test", "f"],
+                long: &["all", "short", "src", "u"],
                 single_dash: true,
-                operands: Operands::Inside,
+                operands: Operands::Kind(Test),
                 ..OPTIONS
             }),
+        ),
+        ("list", Rule::Either(&Rule::Options(&GO_LIST), &Rule::Options(&GO_LIST_ALL))),
+        (
+            "mod",
+            Rule::Commands(
+                &[],
+                &[
+                    ("graph", Rule::Options(&OPTIONS)),
+                    ("verify", Rule::Options(&OPTIONS)),
+                    (
+                        "why",
+                        Rule::Options(&Options {
+                            long: &["m"],
+                            single_dash: true,
+                            operands: Operands::Kind(Test),
+                            ..OPTIONS
+                        }),
+                    ),
+                ],
+            ),
         ),
         ("test", Rule::Options(&GO_TEST)),
         ("vet", Rule::Options(&GO_BUILD)),
     ],
 );
 
+/// Without `-w` it prints.
+pub(crate) const GOFMT: Rule = Rule::Options(&Options { long: &["d", "e", "l", "s"], single_dash: true, ..CHECKS });
+
 /// No `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o`, `-C`.
-const GO_BUILD: Options =
-    Options { long: &["v", "race", "tags", "p", "trimpath"], single_dash: true, operands: Operands::Inside, ..OPTIONS };
+const GO_BUILD: Options = Options {
+    long: &["race", "trimpath", "v"],
+    long_valued: &[(Name, &["tags"]), (Number, &["p"])],
+    single_dash: true,
+    operands: Operands::Kind(Package),
+    ..OPTIONS
+};
+
+const GO_LIST: Options = Options {
+    long: &["deps", "json", "m", "test"],
+    long_valued: &[(Text, &["f"])],
+    single_dash: true,
+    operands: Operands::Kind(Package),
+    ..OPTIONS
+};
+const GO_LIST_ALL: Options = Options { operands: Operands::Exactly(&["all"]), ..GO_LIST };
 
 const GO_TEST: Options = Options {
-    long: &[
-        "v",
-        "race",
-        "tags",
-        "p",
-        "trimpath",
-        "run",
-        "skip",
-        "count",
-        "short",
-        "cover",
-        "covermode",
-        "bench",
-        "benchmem",
-        "benchtime",
-        "timeout",
-        "failfast",
-        "parallel",
-        "json",
-        "list",
-        "cpu",
-        "shuffle",
+    long: &["benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v"],
+    long_valued: &[
+        (Name, &["covermode", "shuffle", "tags", "coverpkg"]),
+        (Number, &["benchtime", "count", "cpu", "p", "parallel", "timeout"]),
+        (Text, &["bench", "list", "run", "skip"]),
+        (Data, &["coverprofile"]),
     ],
-    single_dash: true,
-    operands: Operands::Inside,
-    ..OPTIONS
+    ..GO_BUILD
 };

@@ -1,0 +1,263 @@
+//! Python's test runners, linters and formatters. Plugins, settings named on the command line, other interpreters and
+//! everything that writes a report asks. Formatters pass only where they report what they would change.
+
+use super::Kind::{Name, Number, Path, Source, Text};
+use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
+
+pub(crate) const CHECKED: &[(&str, Rule)] = &[
+    ("bandit", BANDIT),
+    ("black", BLACK),
+    ("coverage", COVERAGE),
+    ("flake8", FLAKE8),
+    ("isort", ISORT),
+    ("mypy", MYPY),
+    ("pip", PIP),
+    ("pip3", PIP),
+    ("pylint", PYLINT),
+    ("pyright", PYRIGHT),
+    ("pytest", Rule::Special(Special::Pytest)),
+    ("python", Rule::Special(Special::Python)),
+    ("python3", Rule::Special(Special::Python)),
+    ("ruff", RUFF),
+];
+
+/// What `python -m` may run like the program of that name.
+pub(crate) const MODULES: &[(&str, Rule)] = &[
+    ("bandit", BANDIT),
+    ("black", BLACK),
+    ("compileall", Rule::Options(&Options { flags: "fq", ..CHECKS })),
+    ("coverage", COVERAGE),
+    ("flake8", FLAKE8),
+    ("isort", ISORT),
+    ("mypy", MYPY),
+    ("pip", PIP),
+    ("py_compile", Rule::Options(&Options { flags: "q", ..CHECKS })),
+    ("pylint", PYLINT),
+    ("pytest", Rule::Special(Special::Pytest)),
+    ("ruff", RUFF),
+];
+
+/// Neither `-c` nor `--ini` nor `-o`; a format may be a template.
+const BANDIT: Rule = Rule::Options(&Options {
+    flags: "rlqvi",
+    valued: &[(Text, "x")],
+    long: &["quiet", "recursive", "verbose"],
+    long_valued: &[(Name, &["severity-level", "confidence-level"]), (Text, &["exclude"])],
+    ..CHECKS
+});
+
+/// What was measured before, printed.
+const COVERAGE: Rule = Rule::Commands(
+    &[],
+    &[(
+        "report",
+        Rule::Options(&Options {
+            flags: "mi",
+            long: &["ignore-errors", "show-missing", "skip-covered", "skip-empty"],
+            long_valued: &[(Number, &["fail-under", "precision"]), (Text, &["include", "omit"]), (Name, &["sort"])],
+            ..OPTIONS
+        }),
+    )],
+);
+
+/// What is installed; neither another index nor another place.
+const PIP: Rule = Rule::Commands(
+    &[],
+    &[
+        ("check", Rule::Options(&OPTIONS)),
+        ("freeze", Rule::Options(&Options { flags: "l", long: &["local", "all"], ..OPTIONS })),
+        (
+            "list",
+            Rule::Options(&Options { long: &["editable", "local"], long_valued: &[(Name, &["format"])], ..OPTIONS }),
+        ),
+        ("show", Rule::Options(&Options { flags: "f", long: &["files"], operands: Operands::Kind(Name), ..OPTIONS })),
+    ],
+);
+
+const BLACK: Rule = Rule::Options(&Options {
+    flags: "qvSC",
+    valued: &[(Number, "ljW"), (Name, "t")],
+    long: &[
+        "check",
+        "color",
+        "diff",
+        "fast",
+        "no-color",
+        "preview",
+        "quiet",
+        "safe",
+        "skip-magic-trailing-comma",
+        "skip-string-normalization",
+        "verbose",
+    ],
+    long_valued: &[
+        (Number, &["line-length", "workers"]),
+        (Name, &["target-version"]),
+        (Text, &["exclude", "extend-exclude", "include"]),
+    ],
+    needs: &["check", "diff"],
+    ..CHECKS
+});
+
+const FLAKE8: Rule = Rule::Options(&Options {
+    flags: "qv",
+    valued: &[(Number, "j")],
+    long: &["benchmark", "count", "disable-noqa", "isolated", "quiet", "show-source", "statistics", "verbose"],
+    long_valued: &[
+        (Number, &["jobs", "max-complexity", "max-doc-length", "max-line-length"]),
+        (Name, &["color", "extend-ignore", "extend-select", "ignore", "select"]),
+        (Text, &["exclude", "extend-exclude", "filename"]),
+    ],
+    ..CHECKS
+});
+
+const ISORT: Rule = Rule::Options(&Options {
+    flags: "cdqv",
+    valued: &[(Number, "lj")],
+    long: &["check", "check-only", "diff", "quiet", "verbose"],
+    long_valued: &[
+        (Number, &["jobs", "line-length", "line-width"]),
+        (Name, &["profile"]),
+        (Text, &["skip", "skip-glob"]),
+    ],
+    needs: &["c", "check", "check-only", "d", "diff"],
+    ..CHECKS
+});
+
+const MYPY: Rule = Rule::Options(&Options {
+    flags: "v",
+    long: &[
+        "check-untyped-defs",
+        "disallow-incomplete-defs",
+        "disallow-untyped-defs",
+        "explicit-package-bases",
+        "ignore-missing-imports",
+        "namespace-packages",
+        "no-color-output",
+        "no-error-summary",
+        "no-incremental",
+        "no-strict-optional",
+        "pretty",
+        "show-column-numbers",
+        "show-error-codes",
+        "show-error-context",
+        "strict",
+        "verbose",
+        "warn-redundant-casts",
+        "warn-return-any",
+        "warn-unreachable",
+        "warn-unused-configs",
+        "warn-unused-ignores",
+    ],
+    long_valued: &[
+        (Name, &["disable-error-code", "enable-error-code", "follow-imports", "platform", "python-version"]),
+        (Text, &["exclude"]),
+    ],
+    ..CHECKS
+});
+
+/// Formats and checks by bare names only: one with a dot is a class that pylint loads.
+const PYLINT: Rule = Rule::Options(&Options {
+    flags: "Ev",
+    valued: &[(Number, "j"), (Name, "de")],
+    long: &["errors-only", "verbose"],
+    long_valued: &[
+        (Number, &["jobs", "fail-under", "max-line-length"]),
+        (Name, &["disable", "enable", "ignore", "recursive", "reports", "score"]),
+        (Text, &["ignore-paths", "ignore-patterns"]),
+    ],
+    ..CHECKS
+});
+
+const PYRIGHT: Rule = Rule::Options(&Options {
+    long: &["outputjson", "skipunannotated", "stats", "verbose", "warnings"],
+    long_valued: &[(Name, &["level", "pythonplatform", "pythonversion"])],
+    ..CHECKS
+});
+
+const RUFF: Rule = Rule::Commands(
+    &["--quiet", "-q", "--verbose", "-v"],
+    &[
+        ("check", Rule::Options(&RUFF_CHECK)),
+        ("format", Rule::Options(&Options { flags: "qv", needs: &["check", "diff"], ..RUFF_CHECK })),
+        ("linter", Rule::Options(&OPTIONS)),
+        ("rule", Rule::Options(&Options { long: &["all"], operands: Operands::Kind(Name), ..OPTIONS })),
+    ],
+);
+
+/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`.
+const RUFF_CHECK: Options = Options {
+    flags: "neqv",
+    long: &[
+        "check",
+        "diff",
+        "exit-zero",
+        "force-exclude",
+        "isolated",
+        "no-cache",
+        "no-fix",
+        "preview",
+        "quiet",
+        "respect-gitignore",
+        "show-files",
+        "show-fixes",
+        "statistics",
+        "verbose",
+    ],
+    long_valued: &[
+        (Name, &["extend-select", "ignore", "output-format", "select", "target-version"]),
+        (Number, &["line-length"]),
+        (Text, &["exclude", "extend-exclude"]),
+    ],
+    ..CHECKS
+};
+
+/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`, `--import-mode`: they load other
+/// code or empty directories. `-k` and `-m` are looked at more closely elsewhere.
+pub(crate) const PYTEST: Options = Options {
+    flags: "qvxsl",
+    valued: &[(Text, "km"), (Number, "n"), (Name, "rp")],
+    long: &[
+        "co",
+        "collect-only",
+        "disable-warnings",
+        "exitfirst",
+        "failed-first",
+        "ff",
+        "fixtures",
+        "last-failed",
+        "lf",
+        "markers",
+        "new-first",
+        "nf",
+        "no-cov",
+        "no-header",
+        "no-summary",
+        "quiet",
+        "setup-show",
+        "showlocals",
+        "stepwise",
+        "strict-markers",
+        "sw",
+        "verbose",
+    ],
+    long_valued: &[
+        (Number, &["durations", "durations-min", "maxfail", "numprocesses", "timeout", "verbosity"]),
+        (Name, &["capture", "color", "cov-report", "log-cli-level", "log-level", "show-capture", "tb"]),
+        (Text, &["deselect"]),
+        (Path, &["ignore"]),
+    ],
+    long_optional: &[(Source, &["cov"])],
+    operands: Operands::Text,
+    ..OPTIONS
+};
+
+/// Names, patterns and folders are looked at more closely elsewhere.
+pub(crate) const UNITTEST: Options = Options {
+    flags: "bcfqv",
+    valued: &[(Text, "kpst")],
+    long: &["buffer", "catch", "failfast", "locals", "quiet", "verbose"],
+    long_valued: &[(Number, &["durations"]), (Text, &["pattern", "start-directory", "top-level-directory"])],
+    operands: Operands::Text,
+    ..OPTIONS
+};
