@@ -6,6 +6,11 @@ use crate::{asked, execute, next, run};
 
 const HOSTILE: &str = include_str!("../corpus/hostile.txt");
 const HARMLESS: &str = include_str!("../corpus/harmless.txt");
+const FRESH: &str = include_str!("../corpus/hostile-fresh.txt");
+const EVERYDAY: &str = include_str!("../corpus/everyday.txt");
+
+/// Where the people of the newer corpora work.
+const ROOT: &str = "/home/ann/src/shop";
 
 /// The lines of a corpus with `{{hex}}` replaced by the character it names.
 fn lines(corpus: &str) -> Vec<String> {
@@ -23,6 +28,49 @@ fn unescaped(line: &str) -> String {
         rest = tail;
     }
     text + rest
+}
+
+/// The commands of the newer corpora: a line is one, or the JSON string of one.
+fn commands(corpus: &str) -> impl Iterator<Item = (&str, String)> {
+    let lines = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
+    lines.map(|line| {
+        let text = line.rsplit('\t').next().unwrap_or(line);
+        let command = match text.strip_prefix("json:") {
+            Some(json) => serde_json::from_str(json).expect("a JSON string"),
+            None => text.to_owned(),
+        };
+        (line, command)
+    })
+}
+
+#[test]
+fn no_command_of_the_fresh_corpus_passes() {
+    const WANTED: usize = 4_000;
+    let hostile: Vec<(&str, String)> = commands(FRESH).collect();
+    assert!(hostile.len() >= WANTED, "only {} commands", hostile.len());
+    for policy in [Policy::default(), Policy::default().in_workspace(ROOT)] {
+        let passes = |command: &str| policy.review(&execute(command, None)) == Verdict::Allow;
+        let passed: Vec<&str> = hostile.iter().filter(|(_, command)| passes(command)).map(|(line, _)| *line).collect();
+        assert!(passed.is_empty(), "passed unasked: {passed:#?}");
+    }
+}
+
+#[test]
+fn everyday_commands_pass_or_ask_as_people_expect() {
+    let policy = Policy::default().in_workspace(ROOT);
+    let mut seen = [0, 0];
+    let mut wrong = Vec::new();
+    for (line, command) in commands(EVERYDAY) {
+        let verdict = policy.review(&execute(&command, None));
+        match (line.split('\t').next(), &verdict) {
+            (Some("pass"), Verdict::Allow) => seen[0] += 1,
+            (Some("ask"), Verdict::Ask(_)) => seen[1] += 1,
+            (Some("either"), _) => {}
+            _ => wrong.push((line, verdict)),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(seen[0] >= 400 && seen[1] >= 150, "only {seen:?} commands");
 }
 
 #[test]

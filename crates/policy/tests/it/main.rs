@@ -4,6 +4,8 @@ mod commands;
 mod corpus;
 mod git;
 mod paths;
+mod reach;
+mod runners;
 #[cfg(unix)]
 mod shells;
 mod text;

@@ -11,7 +11,7 @@ const HOME_PATHS: [&str; 3] = [concat!("/home", "/"), concat!("/root", "/"), con
 /// People in examples.
 const EXAMPLE_PEOPLE: [&str; 4] = ["user", "alice", "bob", "me"];
 
-/// Hostile commands name homes on purpose.
+/// Hostile commands name homes and other package sources on purpose.
 const HOSTILE: &str = "crates/policy/";
 
 /// Settings that send a package client elsewhere.
@@ -49,6 +49,7 @@ pub fn package_sources(file: &TextFile) -> Vec<String> {
                 .trim_start()
                 .strip_prefix("\"resolved\": ")
                 .filter(|source| !source.trim_start_matches('"').starts_with(NPM)),
+            _ if file.path.starts_with(HOSTILE) => None,
             _ => PACKAGE_SETTINGS.into_iter().find(|setting| line.contains(setting)),
         };
         if let Some(source) = source {
