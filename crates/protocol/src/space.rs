@@ -74,7 +74,7 @@ pub struct AttachClient {
     #[serde(default)]
     #[schema(max_length = 4096)]
     pub workspace: String,
-    /// `bwrap`, `landlock` or `none`.
+    /// `bwrap+landlock`, `bwrap`, `landlock` or `none`.
     pub sandbox: String,
 }
 

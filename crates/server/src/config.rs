@@ -39,6 +39,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What asks a person, here and in the hands that read these settings.
     pub policy: Policy,
+    pub sandbox: SandboxSettings,
     pub prompt: PromptLimits,
     pub region: Region,
     /// The page's language until a person chooses another; without a setting, the browser's.
@@ -55,6 +56,18 @@ pub struct Settings {
     pub chat: ChatSettings,
     /// For crash tests (`CODELAB_FAILPOINT`).
     pub failpoint: Failpoint,
+}
+
+/// For the clients that run commands and read these settings; the server itself runs none.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxSettings {
+    pub memory_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    pub file_bytes: Option<u64>,
+    pub written_bytes: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+    /// Folders that commands may read beside the workspace and the known toolchains.
+    pub readable: Vec<PathBuf>,
 }
 
 /// The global Chat.

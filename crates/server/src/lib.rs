@@ -20,7 +20,7 @@ mod serve;
 mod sse;
 mod users;
 
-pub use config::{ConfigError, Flags, JwtAlgorithm, JwtSettings, Settings};
+pub use config::{ConfigError, Flags, JwtAlgorithm, JwtSettings, SandboxSettings, Settings};
 pub use openapi::openapi_json;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};

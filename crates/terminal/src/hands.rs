@@ -17,7 +17,9 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::{AttachClient, CallId, ClientId, CommandPart, ProjectId, SessionId, Tool, ToolCall, UserId};
-use codelab_workspace::{CallKey, Journal, JournalError, Launcher, Network, OpenError, Options, Sandbox, Workspace};
+use codelab_workspace::{
+    Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Options, Sandbox, Workspace,
+};
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -49,6 +51,10 @@ pub struct HandsOptions {
     pub network: Network,
     /// What asks here, whatever the server decided.
     pub policy: Policy,
+    /// What one command may use.
+    pub bounds: Bounds,
+    /// Folders that commands may read beside the workspace and the known toolchains.
+    pub readable: Vec<PathBuf>,
     /// Who is asked at this machine. With nobody there, what would ask is refused.
     pub ask: Option<mpsc::Sender<Question>>,
 }
@@ -165,7 +171,7 @@ impl Hands {
     /// Reports what an earlier process left, attaches, and works until it is stopped.
     pub async fn start(options: HandsOptions) -> Result<Self, HandsError> {
         let HandsOptions { client, server, user_id, project, serves, .. } = options;
-        let HandsOptions { workspace_root, data_dir, launcher, network, policy, ask, .. } = options;
+        let HandsOptions { workspace_root, data_dir, launcher, network, policy, bounds, readable, ask, .. } = options;
         let project = match project {
             Some(project) => project,
             None => default_project(&client).await?,
@@ -178,6 +184,8 @@ impl Hands {
                 data_dir: Some(data_dir.clone()),
                 network,
                 policy,
+                bounds,
+                readable,
                 sandbox: detection.sandbox,
                 ..Options::new(launcher)
             },
@@ -232,7 +240,7 @@ impl Hands {
         self.shared.workspace.root()
     }
 
-    /// `bwrap`, `landlock` or `none`.
+    /// `bwrap+landlock`, `bwrap`, `landlock` or `none`.
     pub fn sandbox(&self) -> &'static str {
         self.shared.workspace.sandbox().as_str()
     }

@@ -18,6 +18,6 @@ mod workspace;
 
 pub use error::OpenError;
 pub use journal::{CallKey, Claim, Journal, JournalError, OpenCall};
-pub use options::{Limits, Network, Options};
+pub use options::{Bounds, Limits, Network, Options};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
 pub use workspace::{Call, Workspace};

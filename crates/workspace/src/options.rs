@@ -17,6 +17,8 @@ pub struct Options {
     pub home: Option<PathBuf>,
     /// More files and folders that tools and commands may not read.
     pub hidden: Vec<PathBuf>,
+    /// Folders beside the workspace and the known toolchains that commands may read.
+    pub readable: Vec<PathBuf>,
     /// Folders beside the workspace that commands may write, such as a package cache.
     pub writable: Vec<PathBuf>,
     pub network: Network,
@@ -27,6 +29,8 @@ pub struct Options {
     pub launcher: Launcher,
     pub policy: Policy,
     pub limits: Limits,
+    /// What one command may use.
+    pub bounds: Bounds,
 }
 
 /// Whether commands reach other machines.
@@ -64,6 +68,7 @@ impl Options {
             data_dir: None,
             home: std::env::home_dir(),
             hidden: Vec::new(),
+            readable: Vec::new(),
             writable: Vec::new(),
             network: Network::default(),
             environment: Vec::new(),
@@ -71,8 +76,73 @@ impl Options {
             launcher,
             policy: Policy::default(),
             limits: Limits::default(),
+            bounds: Bounds::default(),
         }
     }
+}
+
+/// What a command and everything it starts may use together; `file_bytes` is for each file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Bounds {
+    pub memory_bytes: u64,
+    pub processes: u64,
+    pub file_bytes: u64,
+    pub written_bytes: u64,
+    pub cpu_seconds: u64,
+}
+
+const GIB: u64 = 1024 * 1024 * 1024;
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            memory_bytes: (machine_memory_bytes() / 2).min(4 * GIB),
+            processes: 1024,
+            file_bytes: 4 * GIB,
+            written_bytes: 10 * GIB,
+            cpu_seconds: 600,
+        }
+    }
+}
+
+/// What a model and a person are told when a command passes a limit.
+impl Bounds {
+    pub(crate) fn memory_passed(&self) -> String {
+        format!("the command used more than {} of memory (sandbox.memory_bytes)", size(self.memory_bytes))
+    }
+
+    pub(crate) fn processes_passed(&self) -> String {
+        format!("the command had more than {} processes (sandbox.processes)", self.processes)
+    }
+
+    pub(crate) fn file_passed(&self) -> String {
+        format!("the command wrote a file of more than {} (sandbox.file_bytes)", size(self.file_bytes))
+    }
+
+    pub(crate) fn written_passed(&self) -> String {
+        format!("the command wrote more than {} in all (sandbox.written_bytes)", size(self.written_bytes))
+    }
+
+    pub(crate) fn cpu_passed(&self) -> String {
+        format!("the command used more than {} s of processor time (sandbox.cpu_seconds)", self.cpu_seconds)
+    }
+}
+
+fn size(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    match bytes {
+        GIB.. => format!("{:.1} GiB", bytes as f64 / GIB as f64),
+        MIB.. => format!("{} MiB", bytes / MIB),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// Where the machine does not tell, half of it counts as the limit itself.
+fn machine_memory_bytes() -> u64 {
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.map_or(8 * GIB, |kilobytes| kilobytes.saturating_mul(1024))
 }
 
 impl Default for Limits {

@@ -1,12 +1,16 @@
-//! The wall around commands: bubblewrap where it works, else Landlock with seccomp, else none.
+//! The wall around commands: bubblewrap with Landlock inside, or one of the two, or none. Where there is a wall, seccomp
+//! belongs to it.
 //!
 //! Every command runs beneath a process of its own, this program started again ([`sandbox_exec`]), which puts up the wall,
 //! runs the command and ends everything the command started when it is over, or when this program is gone.
 
 mod boundary;
 mod bwrap;
+mod cgroup;
+mod enter;
 pub(crate) mod environment;
 pub(crate) mod git;
+pub(crate) mod guard;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod processes;
@@ -15,6 +19,8 @@ mod run;
 mod seccomp;
 pub(crate) mod secrets;
 mod supervisor;
+pub(crate) mod view;
+mod watch;
 
 use std::ffi::OsString;
 use std::io;
@@ -22,12 +28,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::options::{Limits, Network};
+use crate::options::{Bounds, Limits};
 
 pub(crate) use boundary::{Boundary, Job};
-pub(crate) use run::{Ending, Finished, run};
+pub(crate) use guard::Protected;
+pub(crate) use run::{Ending, Finished, Meanwhile, run};
 pub use supervisor::sandbox_exec;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +51,9 @@ const DENIED: [&str; 6] = [
     "os error 13",
 ];
 
+/// How shells tell that the kernel refused another process, before the supervisor saw that there are too many.
+const CROWDED: &str = "fork: retry: Resource temporarily unavailable";
+
 /// What stands between a command and the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +62,8 @@ pub enum Sandbox {
         program: PathBuf,
         /// From version 0.8 it can forbid further namespaces and bound the size of temporary folders.
         is_recent: bool,
+        /// Commands are restricted by Landlock inside as well.
+        with_landlock: bool,
     },
     Landlock,
     None,
@@ -81,7 +94,8 @@ impl Sandbox {
     /// The name a server is told.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Bwrap { .. } => "bwrap",
+            Self::Bwrap { with_landlock: true, .. } => "bwrap+landlock",
+            Self::Bwrap { with_landlock: false, .. } => "bwrap",
             Self::Landlock => "landlock",
             Self::None => "none",
         }
@@ -97,11 +111,11 @@ impl Sandbox {
         let bwrap = BWRAP_NAMES.map(Path::new).into_iter().find(|path| path.exists());
         match bwrap {
             Some(program) => {
-                for is_recent in [true, false] {
-                    let sandbox = Self::Bwrap { program: program.to_owned(), is_recent };
+                for (with_landlock, is_recent) in [(true, true), (true, false), (false, true), (false, false)] {
+                    let sandbox = Self::Bwrap { program: program.to_owned(), is_recent, with_landlock };
                     match sandbox.probe(launcher).await {
                         Ok(()) => return Detection { sandbox, refused },
-                        Err(reason) => refused.push(format!("bwrap: {reason}")),
+                        Err(reason) => refused.push(format!("{}: {reason}", sandbox.as_str())),
                     }
                 }
             }
@@ -123,18 +137,20 @@ impl Sandbox {
         let job = Job {
             sandbox: self.clone(),
             boundary: Boundary {
+                readable: view::system(),
                 writable: vec![inside.path().to_owned()],
-                pinned: Vec::new(),
-                read_only: Vec::new(),
-                hidden: Vec::new(),
-                network: Network::Off,
+                ..Boundary::default()
             },
+            protected: Protected { root: inside.path().to_owned(), ..Protected::default() },
+            bounds: Bounds::default(),
             command: format!("echo a >a && ! echo b >'{}/b'", outside.path().display()),
             folder: inside.path().to_owned(),
-            swept: Vec::new(),
             environment: Vec::new(),
         };
-        let finished = run(launcher, &job, PROBE_TIMEOUT, &CancellationToken::new(), &Limits::default()).await;
+        let (_nobody, allowed) = broadcast::channel(1);
+        let meanwhile = Meanwhile { started: oneshot::channel().0, allowed };
+        let finished =
+            run(launcher, &job, PROBE_TIMEOUT, &CancellationToken::new(), &Limits::default(), meanwhile).await;
         match finished.ending {
             Ending::Exited(0) if inside.path().join("a").exists() && !outside.path().join("b").exists() => Ok(()),
             Ending::NotStarted(reason) => Err(reason),
@@ -144,7 +160,10 @@ impl Sandbox {
     }
 
     /// What a failed command may have met, for a model that cannot know the wall.
-    pub(crate) fn explain(&self, stderr: &str) -> Option<String> {
+    pub(crate) fn explain(&self, stderr: &str, bounds: &Bounds) -> Option<String> {
+        if stderr.contains(CROWDED) {
+            return Some(bounds.processes_passed());
+        }
         let is_denied = DENIED.iter().any(|text| stderr.contains(text));
         match self {
             Self::Landlock if is_denied => Some(
@@ -154,7 +173,8 @@ impl Sandbox {
                     .to_owned(),
             ),
             Self::Bwrap { .. } if is_denied => Some(
-                "the sandbox lets commands write only in the workspace, and there not to git's hooks and configuration"
+                "the sandbox lets commands write only in the workspace, and there not to .git nor to files that editors, \
+                 hooks and CI run; a git command by itself may write .git once a person approved it"
                     .to_owned(),
             ),
             _ => None,

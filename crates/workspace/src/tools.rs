@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::Refusal;
 
-pub(crate) use command::{Commands, execute, prepare};
+pub(crate) use command::{Approved, Commands, execute, prepare, programs_of_git};
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
 pub(crate) use search::search_in_code;

@@ -14,7 +14,7 @@ use crate::options::{Limits, Options};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
 use crate::seen::Seen;
-use crate::tools::{self, Commands};
+use crate::tools::{self, Approved, Commands};
 
 /// The user's files, and the hands that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub struct Call<'a> {
     /// Whom the call is for, where the server says so.
     pub user_id: Option<UserId>,
     pub arguments: &'a ToolArguments,
+    /// A person saw it and agreed.
+    pub is_approved: bool,
 }
 
 impl Workspace {
@@ -67,15 +69,33 @@ impl Workspace {
                 let reason = "There is no sandbox on this machine: every command requires approval".to_owned();
                 Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
             }
-            verdict => verdict,
+            Verdict::Allow => self.review_git(arguments),
+            verdict @ Verdict::Ask(_) => verdict,
         }
+    }
+
+    /// A look at a repository runs whatever its settings name. Blocks on the file system for a moment.
+    fn review_git(&self, arguments: &ToolArguments) -> Verdict {
+        let ToolArguments::ExecuteCommand(call) = arguments else { return Verdict::Allow };
+        let named = tools::programs_of_git(&self.shared.root, &call.command);
+        if named.is_empty() {
+            return Verdict::Allow;
+        }
+        let reason = format!(
+            "Git would run programs that this repository's settings name, which requires approval: {}",
+            codelab_policy::visible(&named.join(", "))
+        );
+        Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
     }
 
     /// Runs a call that was approved where it had to be. The result is what the model reads; failures are results too.
     /// A command stops when `cancel` is; what is being written is written to its end.
     pub async fn run(&self, call: Call<'_>, cancel: CancellationToken) -> Value {
         let done = match self.check(call) {
-            Ok(()) => self.perform(call.arguments.clone(), cancel).await,
+            Ok(()) => {
+                let approved = if call.is_approved { Approved::Yes } else { Approved::No };
+                self.perform(call.arguments.clone(), approved, cancel).await
+            }
             Err(refusal) => Err(refusal),
         };
         done.unwrap_or_else(|refusal| tools::refused(&refusal))
@@ -88,13 +108,18 @@ impl Workspace {
         }
     }
 
-    async fn perform(&self, arguments: ToolArguments, cancel: CancellationToken) -> Result<Value, Refusal> {
+    async fn perform(
+        &self,
+        arguments: ToolArguments,
+        approved: Approved,
+        cancel: CancellationToken,
+    ) -> Result<Value, Refusal> {
         if cancel.is_cancelled() {
             return Err(Refusal::Cancelled);
         }
         let shared = Arc::clone(&self.shared);
         if let ToolArguments::ExecuteCommand(command) = arguments {
-            let prepared = blocking(move || tools::prepare(&shared.root, &shared.commands, &command)).await?;
+            let prepared = blocking(move || tools::prepare(&shared.root, &shared.commands, &command, approved)).await?;
             return Ok(tools::execute(&self.shared.commands, prepared, &cancel).await);
         }
         blocking(move || shared.work_on_files(&arguments, &cancel)).await
@@ -107,8 +132,25 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> +
 }
 
 impl Shared {
+    /// Whoever runs a command meanwhile must not take this change for the command's.
+    fn announce_write(&self, arguments: &ToolArguments) {
+        let path = if let ToolArguments::WriteFile(call) = arguments {
+            &call.path
+        } else if let ToolArguments::CreateDirectory { path } = arguments {
+            path
+        } else {
+            return;
+        };
+        if let Some(real) = self.root.target(path).ok().map(|target| target.real())
+            && real.to_str().is_some_and(|real| self.policy.protects(real))
+        {
+            self.commands.announce_write(real);
+        }
+    }
+
     fn work_on_files(&self, arguments: &ToolArguments, cancel: &CancellationToken) -> Result<Value, Refusal> {
         let Self { root, seen, policy, limits, .. } = self;
+        self.announce_write(arguments);
         match arguments {
             ToolArguments::ReadFile(call) => tools::read_file(root, seen, limits, call),
             ToolArguments::WriteFile(call) => tools::write_file(root, seen, policy, limits, call),

@@ -2396,7 +2396,7 @@ export interface components {
             client_id: components["schemas"]["ClientId"];
             /** @description The folder it works in, as people should see it. */
             workspace?: string;
-            /** @description `bwrap`, `landlock` or `none`. */
+            /** @description `bwrap+landlock`, `bwrap`, `landlock` or `none`. */
             sandbox: string;
         };
         /** @description A program that runs tools in a user's workspace. */

@@ -10,7 +10,7 @@ use clap::Args;
 use codelab_client::{Access, Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
-use codelab_server::{Identity, Server, Settings, living_url};
+use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
 use serde_json::Value;
 
 use super::{Place, local_token, user_id};
@@ -52,6 +52,7 @@ pub struct Connection {
     pub data_dir: PathBuf,
     /// What asks a person at this machine, by its own settings.
     pub policy: Policy,
+    pub sandbox: SandboxSettings,
     /// The server inside this process, if it was started for this command; to be stopped by it.
     pub server: Option<Server>,
 }
@@ -68,8 +69,8 @@ impl Target {
             let client = Client::new(url, Access::Bearer(token.clone()))?;
             reachable(&client).await.with_context(|| format!("the server at {url}"))?;
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
-            let policy = settings.policy;
-            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, policy, server: None });
+            let Settings { policy, sandbox, .. } = settings;
+            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, policy, sandbox, server: None });
         }
         match (self.running(&settings).await?, when_missing) {
             (Some(connection), _) => Ok(connection),
@@ -133,8 +134,8 @@ pub fn local(
         }
     };
     let client = Client::new(&url, access)?;
-    let policy = settings.policy.clone();
-    Ok(Connection { client, url, name, user_id, data_dir, policy, server: None })
+    let (policy, sandbox) = (settings.policy.clone(), settings.sandbox.clone());
+    Ok(Connection { client, url, name, user_id, data_dir, policy, sandbox, server: None })
 }
 
 /// Whether somebody listens who knows this user.

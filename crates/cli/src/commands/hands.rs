@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use codelab_policy::visible;
 use codelab_protocol::ProjectId;
+use codelab_server::SandboxSettings;
 use codelab_terminal::{Hands, HandsEvent, HandsOptions, Question, Serves};
-use codelab_workspace::{Launcher, Network};
+use codelab_workspace::{Bounds, Launcher, Network};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -52,9 +53,23 @@ impl HandsFlags {
             launcher: Launcher::current([SANDBOX_EXEC])?,
             network: if self.network { Network::On } else { Network::Off },
             policy: connection.policy.clone(),
+            bounds: bounds(&connection.sandbox),
+            readable: connection.sandbox.readable.clone(),
             ask,
         });
         Ok(hands.await?)
+    }
+}
+
+/// What suits the machine, but for what was set.
+fn bounds(settings: &SandboxSettings) -> Bounds {
+    let usual = Bounds::default();
+    Bounds {
+        memory_bytes: settings.memory_bytes.unwrap_or(usual.memory_bytes),
+        processes: settings.processes.unwrap_or(usual.processes),
+        file_bytes: settings.file_bytes.unwrap_or(usual.file_bytes),
+        written_bytes: settings.written_bytes.unwrap_or(usual.written_bytes),
+        cpu_seconds: settings.cpu_seconds.unwrap_or(usual.cpu_seconds),
     }
 }
 

@@ -66,4 +66,8 @@ pub fn announce(hands: &Hands, url: &str) {
         }
         sandbox => say(&format!("sandbox: {sandbox}")),
     }
+    if rustix::process::geteuid().is_root() {
+        say("         codelab runs as root: commands lose every privilege, but own root's files in the workspace,");
+        say("         and a hole in the kernel would cost the whole machine; an ordinary user is safer");
+    }
 }

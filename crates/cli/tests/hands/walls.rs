@@ -16,7 +16,7 @@ fn launcher() -> Launcher {
 
 async fn walls() -> Vec<Sandbox> {
     let mut found = Vec::new();
-    let bwrap = |is_recent| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent };
+    let bwrap = |with_landlock| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent: true, with_landlock };
     for sandbox in [bwrap(true), bwrap(false), Sandbox::Landlock] {
         match sandbox.probe(&launcher()).await {
             Ok(()) => found.push(sandbox),
@@ -32,7 +32,9 @@ fn arguments(command: &str) -> ToolArguments {
 }
 
 async fn run(workspace: &Workspace, command: &str) -> Value {
-    workspace.run(Call { user_id: None, arguments: &arguments(command) }, CancellationToken::new()).await
+    workspace
+        .run(Call { user_id: None, arguments: &arguments(command), is_approved: false }, CancellationToken::new())
+        .await
 }
 
 /// The number of `ptrace` and of its request to attach.

@@ -23,7 +23,8 @@ pub struct GitCall {
 }
 
 /// The git calls of a line that runs nothing else: simple commands joined by `&&`, `;` or newlines, no pipes, no
-/// substitutions, no redirections, no changed environment, no wrappers, no option that names a program.
+/// substitutions, no redirections, no changed environment, no wrappers, no option that names a program. `-c core.hooksPath=…`
+/// is the exception: a person who wants hooks to run approves a line that says so.
 pub fn git_only(command: &str) -> Option<GitOnly> {
     let script = analysed(command).filter(|script| !script.nested && script.concerns.is_empty())?;
     let mut folder = String::new();
@@ -99,6 +100,10 @@ fn git_call(folder: &str, mut arguments: &[Word]) -> Option<GitCall> {
                 enter(&mut folder, std::slice::from_ref(target))?;
                 arguments = rest;
             }
+            ("-c", [setting, rest @ ..]) => {
+                names_hooks(setting)?;
+                arguments = rest;
+            }
             (name, _) => {
                 let (_, letters) = SUBCOMMANDS.iter().find(|(subcommand, _)| *subcommand == name)?;
                 let arguments = checked(rest, letters)?;
@@ -106,6 +111,14 @@ fn git_call(folder: &str, mut arguments: &[Word]) -> Option<GitCall> {
             }
         }
     }
+}
+
+/// The one setting that a call may bring along: where its hooks are. The person who approves reads that hooks will run.
+fn names_hooks(setting: &Word) -> Option<()> {
+    let (key, folder) = setting.exact()?.split_once('=')?;
+    let is_plain =
+        !folder.is_empty() && !folder.starts_with(['/', '-', '~']) && !folder.split('/').any(|part| part == "..");
+    (key.eq_ignore_ascii_case("core.hooksPath") && is_plain).then_some(())
 }
 
 /// The arguments, if none of them can name a program.

@@ -10,9 +10,10 @@ use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention};
 use codelab_store::DatabaseUrl;
 
-use super::file::{File, PolicyTable, PriceRow, ServerTable};
+use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
-    ChatSettings, ConfigError, HttpSettings, JwtSettings, LlmSettings, Origin, Settings, SpaceSettings, wrong,
+    ChatSettings, ConfigError, HttpSettings, JwtSettings, LlmSettings, Origin, SandboxSettings, Settings,
+    SpaceSettings, wrong,
 };
 
 /// Longer waits would leave the calendar.
@@ -46,6 +47,7 @@ impl File {
             chat: self.chat(),
             llm: self.llm()?,
             policy: policy(&self.policy)?,
+            sandbox: sandbox(&self.sandbox)?,
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
@@ -176,6 +178,32 @@ fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
         })?;
     }
     Ok(policy)
+}
+
+fn sandbox(table: &SandboxTable) -> Result<SandboxSettings, ConfigError> {
+    let SandboxTable { memory_bytes, processes, file_bytes, written_bytes, cpu_seconds, readable } = table;
+    for (setting, value) in [
+        ("sandbox.memory_bytes", memory_bytes),
+        ("sandbox.processes", processes),
+        ("sandbox.file_bytes", file_bytes),
+        ("sandbox.written_bytes", written_bytes),
+        ("sandbox.cpu_seconds", cpu_seconds),
+    ] {
+        if *value == Some(0) {
+            return Err(wrong(setting, "must be more than 0"));
+        }
+    }
+    if let Some(path) = readable.iter().find(|path| !path.is_absolute()) {
+        return Err(wrong("sandbox.readable", &format!("{} is not an absolute path", path.display())));
+    }
+    Ok(SandboxSettings {
+        memory_bytes: *memory_bytes,
+        processes: *processes,
+        file_bytes: *file_bytes,
+        written_bytes: *written_bytes,
+        cpu_seconds: *cpu_seconds,
+        readable: readable.clone(),
+    })
 }
 
 fn locale(tag: &str) -> Result<Locale, ConfigError> {

@@ -33,6 +33,7 @@ pub(super) struct File {
     pub plan: PlanTable,
     pub chat: ChatTable,
     pub policy: PolicyTable,
+    pub sandbox: SandboxTable,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +49,18 @@ pub(super) struct ChatTable {
 pub(super) struct PolicyTable {
     pub protected_paths: Vec<String>,
     pub ask_for: Vec<String>,
+}
+
+/// What a command of an agent may use and see, where it runs. Without a value, what suits the machine.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SandboxTable {
+    pub memory_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    pub file_bytes: Option<u64>,
+    pub written_bytes: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+    pub readable: Vec<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]
@@ -186,6 +199,7 @@ impl Default for File {
             plan: PlanTable::default(),
             chat: ChatTable::default(),
             policy: PolicyTable::default(),
+            sandbox: SandboxTable::default(),
         }
     }
 }

@@ -69,6 +69,8 @@ fn a_wrong_setting_is_named_in_one_line() {
         ("", &[("CODELAB_PRICES__gpt-3.5-turbo", "1")], "prices.gpt-3.5-turbo"),
         ("[policy]\nask_for = [\"docker(\"]\n", &[], "policy.ask_for: \"docker(\" is no regular expression"),
         ("", &[("CODELAB_POLICY__ASK_FOR", "docker")], "policy.ask_for"),
+        ("[sandbox]\nprocesses = 0\n", &[], "sandbox.processes: must be more than 0"),
+        ("[sandbox]\nreadable = [\"tools\"]\n", &[], "sandbox.readable: tools is not an absolute path"),
         ("", &[("CODELAB_POLICY__PROTECTED_PATHS", "[\"./\"]")], "policy.protected_paths: \"./\" names no file"),
         ("[prices.gpt-4]\ninput_per_million_usd = -1\noutput_per_million_usd = 1\n", &[], "prices.gpt-4"),
     ];

@@ -16,7 +16,8 @@ const DEFAULT_EDITOR: &str = "vi";
 /// What the file holds now. `workspace` is one of its own: looking must not count as the model having read.
 pub async fn before(workspace: &Workspace, path: &str) -> Before {
     let arguments = ToolArguments::ReadFile(ReadFile { path: path.to_owned(), start_line: None, end_line: None });
-    let result = workspace.run(Call { user_id: None, arguments: &arguments }, CancellationToken::new()).await;
+    let call = Call { user_id: None, arguments: &arguments, is_approved: false };
+    let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);
     match (text("content"), text("error")) {
         (Some(_), _) if result.get("truncated") == Some(&Value::Bool(true)) => {

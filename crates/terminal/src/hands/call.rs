@@ -38,6 +38,14 @@ enum Outcome {
     Closed,
 }
 
+/// Why a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permission {
+    /// A person said yes, at the server or here.
+    Approved,
+    NotNeeded,
+}
+
 impl Shared {
     /// Takes a call that waits for hands, unless it was taken before.
     pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
@@ -192,11 +200,11 @@ impl Shared {
         arguments: ToolArguments,
         stop: &CancellationToken,
     ) -> Outcome {
-        match stop.run_until_cancelled(self.permit(info, call, &arguments)).await {
+        let is_approved = match stop.run_until_cancelled(self.permit(info, call, &arguments)).await {
             None => return self.interrupted(),
             Some(Err(reason)) => return Outcome::NotRun(reason),
-            Some(Ok(())) => {}
-        }
+            Some(Ok(permission)) => permission == Permission::Approved,
+        };
         if stop.is_cancelled() {
             return self.interrupted();
         }
@@ -205,7 +213,7 @@ impl Shared {
             return Outcome::NotRun(format!("the client cannot keep its journal, so nothing was run: {error}"));
         }
         self.tell(HandsEvent::Started { call: info.clone(), arguments: call.tool_call.arguments.clone() });
-        let call = Call { user_id: call.user_id, arguments: &arguments };
+        let call = Call { user_id: call.user_id, arguments: &arguments, is_approved };
         Outcome::Ran(self.workspace.run(call, stop.clone()).await)
     }
 
@@ -232,10 +240,20 @@ impl Shared {
     }
 
     /// Whatever asks here and was not approved by a person already.
-    async fn permit(&self, info: &CallInfo, call: &ToolCallChunk, arguments: &ToolArguments) -> Result<(), String> {
-        let ask = match self.workspace.review(arguments) {
-            Verdict::Ask(ask) if !call.approved => ask,
-            Verdict::Ask(_) | Verdict::Allow => return Ok(()),
+    async fn permit(
+        &self,
+        info: &CallInfo,
+        call: &ToolCallChunk,
+        arguments: &ToolArguments,
+    ) -> Result<Permission, String> {
+        if call.approved {
+            return Ok(Permission::Approved);
+        }
+        let (workspace, reviewed) = (self.workspace.clone(), arguments.clone());
+        let verdict = tokio::task::spawn_blocking(move || workspace.review(&reviewed)).await;
+        let ask = match verdict.map_err(|error| format!("the call could not be reviewed: {error}"))? {
+            Verdict::Allow => return Ok(Permission::NotNeeded),
+            Verdict::Ask(ask) => ask,
         };
         let (reply, answer) = oneshot::channel();
         let question = Question {
@@ -249,7 +267,7 @@ impl Shared {
         let asked = self.ask.as_ref().ok_or_else(nobody)?;
         asked.send(question).await.map_err(|_| nobody())?;
         match answer.await {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(Permission::Approved),
             Ok(false) => Err(format!("{}, and the person at the client refused", ask.reason)),
             Err(_) => Err(nobody()),
         }

@@ -1,20 +1,29 @@
-//! What a command may reach, and the job that carries it to the process that puts up the wall.
+//! What a command may reach, and the errands that carry it to the processes that put up the wall.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::Sandbox;
-use crate::options::Network;
+use super::guard::{Change, Protected};
+use crate::options::{Bounds, Network};
 
-/// Absolute paths without links. Everything may be read but `hidden`, nothing written but `writable`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Absolute paths without links, as they are called outside.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Boundary {
+    /// May be read with everything beneath, except what is `hidden`. Nothing else may be read.
+    pub readable: Vec<PathBuf>,
     pub writable: Vec<PathBuf>,
     /// Folders beneath a writable one that may be written but not moved away: they hold something read-only.
     pub pinned: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
+    /// Folders that do not exist yet and must not be created. Bubblewrap covers each with an empty folder; the supervisor
+    /// removes these again.
+    pub covered: Vec<PathBuf>,
     pub hidden: Vec<PathBuf>,
+    /// Bubblewrap puts an empty folder here. Its content ends with the command.
+    pub home: Option<PathBuf>,
     pub network: Network,
 }
 
@@ -22,25 +31,62 @@ pub(crate) struct Boundary {
 pub(crate) struct Job {
     pub sandbox: Sandbox,
     pub boundary: Boundary,
+    pub protected: Protected,
+    pub bounds: Bounds,
     pub command: String,
     pub folder: PathBuf,
-    /// What is not there before the command and must not be there after it.
-    pub swept: Vec<PathBuf>,
     /// The whole environment of the command.
     pub environment: Vec<(String, String)>,
+}
+
+/// What a start of this program as `sandbox-exec` is for: one JSON line on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Errand {
+    /// Run a command and stay until everything it started has ended.
+    Supervise(Box<Job>),
+    /// Give up rights and become the command.
+    Enter(Box<Entry>),
+}
+
+/// What the process that becomes the command needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub rights: Rights,
+    pub bounds: Bounds,
+    pub command: String,
+    pub folder: PathBuf,
+    pub environment: Vec<(String, String)>,
+}
+
+/// What the process itself gives up; bubblewrap has changed its view of the machine before that.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Rights {
+    All,
+    InsideBwrap { writable: Vec<PathBuf>, with_landlock: bool, network: Network },
+    LandlockOnly(Boundary),
 }
 
 /// What the supervising process says back, one JSON line each.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    Started,
+    /// With the protected paths that were there before.
+    Started(BTreeSet<PathBuf>),
     NotStarted(String),
-    /// What was swept away; before the end is told.
-    Removed(Vec<PathBuf>),
+    /// Which limit the command passed; before its end is told.
+    Limited(String),
+    /// What was put back; before the end is told.
+    PutBack(Vec<Change>),
     Exited(i32),
     Signalled(i32),
 }
 
-/// The longest job line.
-pub(super) const MAX_JOB_BYTES: u64 = 16 * 1024 * 1024;
+/// The longest errand line.
+pub(super) const MAX_ERRAND_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How an error of a process that could not become the command begins, and its exit code. Commands can imitate both; they
+/// gain nothing but a wrong message about themselves.
+pub(super) const ENTER_FAILED: &str = "sandbox-exec: ";
+pub(super) const ENTER_FAILED_CODE: u8 = 125;

@@ -1,5 +1,5 @@
-//! The wall as arguments of bubblewrap: another view of the file system, without network, other processes, capabilities
-//! or further namespaces.
+//! The wall as arguments of bubblewrap: a file system that holds only what is named, without network, other processes,
+//! capabilities or further namespaces.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,41 +9,80 @@ use std::path::{Path, PathBuf};
 use super::Boundary;
 use crate::options::Network;
 
-const TEMPORARY_MAX_BYTES: &str = "1073741824";
-
-/// Shared by all programs of a machine: here are the sockets of its services (Docker, D-Bus, agents), which a read-only
-/// view would still let a command talk to.
-const REPLACED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
+/// Folders in memory: their content ends with the command, and their sizes add up to what a command can hide from the limit
+/// on memory.
+const TEMPORARY: [(&str, &str); 4] =
+    [("/tmp", "1073741824"), ("/var/tmp", "268435456"), ("/run", "16777216"), ("/dev/shm", "268435456")];
+const HOME_MAX_BYTES: &str = "536870912";
 
 /// Of what is replaced, what programs cannot do without.
 const KEPT: [&str; 2] = ["/run/current-system", "/run/opengl-driver"];
 const KEPT_FOR_NETWORK: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/NetworkManager/resolv.conf"];
 
-/// Later arguments cover earlier ones, so the order is: everything, what is replaced, what may be written, what in it may
-/// not, what is hidden.
-pub(super) fn arguments(boundary: &Boundary, folder: &Path, is_recent: bool) -> io::Result<Vec<OsString>> {
-    let mut arguments = Arguments(Vec::new());
+/// Settings and switches of the kernel. Their owner is root, so root could write them even without capabilities.
+const KERNEL_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+/// What tells about the kernel's memory, keys and hardware.
+const KERNEL_HIDDEN: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+];
+
+/// Where the view has this very program, which becomes the command.
+pub(super) const ENTRANCE: &str = "/run/codelab/sandbox-exec";
+
+/// Folders that belong to the command alone.
+pub(super) fn own_folders(boundary: &Boundary) -> Vec<PathBuf> {
+    let temporary = TEMPORARY.iter().map(|(path, _)| PathBuf::from(path));
+    temporary.chain([PathBuf::from("/dev")]).chain(boundary.home.clone()).collect()
+}
+
+/// Later arguments cover earlier ones, so the order is: the system, what is empty, what may be read, what may be written,
+/// what in it may not, what is hidden.
+pub(super) fn arguments(
+    boundary: &Boundary,
+    folder: &Path,
+    program: &Path,
+    is_recent: bool,
+) -> io::Result<Vec<OsString>> {
+    let mut arguments = Arguments { list: Vec::new(), is_recent };
     arguments.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]);
-    arguments.add(&["--die-with-parent", "--cap-drop", "ALL"]);
+    arguments.add(&["--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
     if is_recent {
         arguments.add(&["--disable-userns"]);
     }
     if boundary.network == Network::Off {
         arguments.add(&["--unshare-net"]);
     }
-    arguments.add(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
-    for replaced in REPLACED {
-        if fs::symlink_metadata(replaced).is_ok_and(|metadata| metadata.is_dir()) {
-            if is_recent {
-                arguments.add(&["--size", TEMPORARY_MAX_BYTES]);
-            }
-            arguments.add(&["--perms", "1777", "--tmpfs", replaced]);
-        }
+    // Of the rest of the home folder, not even names are seen.
+    let is_at_home = |path: &&PathBuf| boundary.home.as_ref().is_some_and(|home| path.starts_with(home));
+    for path in boundary.readable.iter().filter(|path| !is_at_home(path)) {
+        arguments.show(path)?;
+    }
+    arguments.add(&["--dev", "/dev", "--proc", "/proc"]);
+    arguments.guard_kernel();
+    for (path, max_bytes) in TEMPORARY {
+        arguments.empty(Path::new(path), "1777", max_bytes);
     }
     let for_network = KEPT_FOR_NETWORK.iter().filter(|_| boundary.network == Network::On);
     for kept in KEPT.iter().chain(for_network) {
         arguments.add(&["--ro-bind-try", kept, kept]);
+    }
+    if let Some(home) = &boundary.home {
+        arguments.empty(home, "0700", HOME_MAX_BYTES);
+    }
+    for path in boundary.readable.iter().filter(is_at_home) {
+        arguments.show(path)?;
     }
     for path in boundary.writable.iter().chain(&boundary.pinned) {
         arguments.bind("--bind", path, path);
@@ -51,21 +90,24 @@ pub(super) fn arguments(boundary: &Boundary, folder: &Path, is_recent: bool) -> 
     for path in &boundary.read_only {
         arguments.bind("--ro-bind", path, path);
     }
+    for path in &boundary.covered {
+        arguments.empty(path, "0555", "4096");
+        arguments.bind("--remount-ro", path, Path::new(""));
+    }
     for path in visible(boundary) {
         arguments.hide(&path)?;
     }
+    arguments.bind("--ro-bind", program, Path::new(ENTRANCE));
+    arguments.add(&["--remount-ro", "/"]);
     arguments.bind("--chdir", folder, Path::new(""));
-    Ok(arguments.0)
+    Ok(arguments.list)
 }
 
-/// What is hidden, exists, and is not out of sight already because it lies in what is replaced.
+/// What is hidden, exists, and would be seen without more ado.
 fn visible(boundary: &Boundary) -> Vec<PathBuf> {
-    let is_gone = |path: &Path| {
-        REPLACED.iter().any(|replaced| path.starts_with(replaced))
-            && !boundary.writable.iter().any(|writable| path.starts_with(writable))
-    };
+    let shown: Vec<&PathBuf> = boundary.readable.iter().chain(&boundary.writable).collect();
     let mut paths: Vec<PathBuf> = boundary.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    paths.retain(|path| !is_gone(path));
+    paths.retain(|path| shown.iter().any(|shown| path.starts_with(shown)));
     paths.sort_unstable();
     paths.dedup();
     // Beneath an empty folder there is nothing to hide, and nothing to mount upon.
@@ -78,27 +120,59 @@ fn visible(boundary: &Boundary) -> Vec<PathBuf> {
     kept
 }
 
-struct Arguments(Vec<OsString>);
+struct Arguments {
+    list: Vec<OsString>,
+    is_recent: bool,
+}
 
 impl Arguments {
     fn add(&mut self, arguments: &[&str]) {
-        self.0.extend(arguments.iter().map(OsString::from));
+        self.list.extend(arguments.iter().map(OsString::from));
     }
 
     fn bind(&mut self, option: &str, from: &Path, to: &Path) {
-        self.0.push(option.into());
-        self.0.push(from.into());
+        self.list.push(option.into());
+        self.list.push(from.into());
         if !to.as_os_str().is_empty() {
-            self.0.push(to.into());
+            self.list.push(to.into());
+        }
+    }
+
+    /// A link of the system, such as `/bin`, stays a link.
+    fn show(&mut self, path: &Path) -> io::Result<()> {
+        if fs::symlink_metadata(path)?.is_symlink() {
+            self.bind("--symlink", &fs::read_link(path)?, path);
+        } else {
+            self.bind("--ro-bind", path, path);
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self, path: &Path, mode: &str, max_bytes: &str) {
+        if self.is_recent {
+            self.add(&["--size", max_bytes]);
+        }
+        self.add(&["--perms", mode, "--tmpfs"]);
+        self.list.push(path.into());
+    }
+
+    fn guard_kernel(&mut self) {
+        for path in KERNEL_READ_ONLY {
+            self.add(&["--ro-bind-try", path, path]);
+        }
+        for path in KERNEL_HIDDEN {
+            match fs::metadata(path) {
+                Ok(metadata) if metadata.is_dir() => self.empty(Path::new(path), "0000", "4096"),
+                Ok(_) => self.add(&["--ro-bind", "/dev/null", path]),
+                Err(_) => {}
+            }
         }
     }
 
     fn hide(&mut self, path: &Path) -> io::Result<()> {
         if fs::metadata(path)?.is_dir() {
-            self.add(&["--perms", "0000", "--tmpfs"]);
-            self.0.push(path.into());
-            self.0.push("--remount-ro".into());
-            self.0.push(path.into());
+            self.empty(path, "0000", "4096");
+            self.bind("--remount-ro", path, Path::new(""));
         } else {
             self.bind("--ro-bind", Path::new("/dev/null"), path);
         }

@@ -39,7 +39,7 @@ const PASSED: &[&str] = &[
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What a command gets: the list, locale settings, what the user added, and answers to what would wait for a person.
-pub(crate) fn scrubbed(added: &[String], scratch: &Path) -> Vec<(String, String)> {
+pub(crate) fn scrubbed(added: &[String], scratch: &Path, git: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_passed =
         |name: &str| PASSED.contains(&name) || name.starts_with("LC_") || added.iter().any(|added| added == name);
     let mut environment: Vec<(String, String)> = env::vars_os()
@@ -55,6 +55,7 @@ pub(crate) fn scrubbed(added: &[String], scratch: &Path) -> Vec<(String, String)
         ("GIT_PAGER".to_owned(), "cat".to_owned()),
         ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
     ]);
+    environment.extend(git);
     environment
 }
 

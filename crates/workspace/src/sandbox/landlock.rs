@@ -24,7 +24,18 @@ const MAX_DEPTH: usize = 64;
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Restricts the calling thread and what it starts from now on.
+/// What programs read to learn about their machine and themselves. What `/proc` tells of other processes, Landlock denies
+/// like tracing them.
+const ABOUT_THE_MACHINE: [&str; 4] = ["/dev", "/proc", "/sys/devices/system", "/sys/fs/cgroup"];
+
+/// Whether signals and abstract sockets are kept inside as well; older kernels cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scopes {
+    Enforced,
+    Missing,
+}
+
+/// Restricts this thread and what it starts, where Landlock is the only wall.
 pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
     let read = AccessFs::from_read(REQUIRED);
     let all = AccessFs::from_all(REQUIRED);
@@ -33,14 +44,11 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
     let mut untouchable = hidden.clone();
     untouchable.extend(boundary.read_only.iter().chain(&boundary.pinned).cloned());
 
-    let ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(all)
-        .and_then(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(WANTED)))
-        .and_then(Ruleset::create)
-        .map_err(io::Error::other)?;
-    let mut rules = Rules { ruleset, left: MAX_RULES };
-    rules.allow_but(Path::new("/"), read, &hidden)?;
+    let mut rules = Rules::new()?;
+    let about = ABOUT_THE_MACHINE.iter().map(Path::new);
+    for readable in boundary.readable.iter().map(PathBuf::as_path).chain(about) {
+        rules.allow_but(readable, read, &hidden)?;
+    }
     for writable in &boundary.writable {
         rules.allow_but(writable, all, &untouchable)?;
         rules.allow_but(writable, read, &hidden)?;
@@ -50,11 +58,18 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
             rules.allow(&device, AccessFs::ReadFile | AccessFs::WriteFile)?;
         }
     }
-    let status = rules.ruleset.restrict_self().map_err(io::Error::other)?;
-    if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-        return Err(io::Error::other("the kernel did not enforce Landlock"));
-    }
+    rules.enforce()?;
     drop_capabilities()
+}
+
+/// Restricts this thread and what it starts inside bubblewrap's view, where everything that is there may be read.
+pub(super) fn restrict_view(writable: &[PathBuf]) -> io::Result<Scopes> {
+    let mut rules = Rules::new()?;
+    rules.allow_but(Path::new("/"), AccessFs::from_read(REQUIRED), &[])?;
+    for path in writable {
+        rules.allow_but(path, AccessFs::from_all(REQUIRED), &[])?;
+    }
+    rules.enforce()
 }
 
 /// Of a superuser's thread: some kernels let capabilities look into other processes past Landlock. Since no program can
@@ -71,6 +86,24 @@ struct Rules {
 }
 
 impl Rules {
+    fn new() -> io::Result<Self> {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(REQUIRED))
+            .and_then(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(WANTED)))
+            .and_then(Ruleset::create)
+            .map_err(io::Error::other)?;
+        Ok(Self { ruleset, left: MAX_RULES })
+    }
+
+    fn enforce(self) -> io::Result<Scopes> {
+        let status = self.ruleset.restrict_self().map_err(io::Error::other)?;
+        if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
+            return Err(io::Error::other("the kernel did not enforce Landlock"));
+        }
+        Ok(if status.ruleset == RulesetStatus::FullyEnforced { Scopes::Enforced } else { Scopes::Missing })
+    }
+
     /// Allows everything beneath `path` but what lies in one of `left_out`. A folder above one of those gets no rule of its
     /// own: what it allowed would be allowed there too. So nothing can be created in it either.
     fn allow_but(&mut self, path: &Path, access: BitFlags<AccessFs>, left_out: &[PathBuf]) -> io::Result<()> {

@@ -68,7 +68,7 @@ fn reap_adopted(pids: &[Pid]) {
 }
 
 /// The living ones, from the table of processes.
-fn descendants() -> Vec<Pid> {
+pub(super) fn descendants() -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<(i32, State)>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };

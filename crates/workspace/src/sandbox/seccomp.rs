@@ -1,4 +1,5 @@
-//! What Landlock cannot say: no sockets, and none of the calls that would lead around the wall.
+//! What neither a view of the file system nor Landlock can say: which sockets may be made, and that no system call leads
+//! around the wall.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,8 +8,6 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
-use crate::options::Network;
-
 /// Never needed by a build or a test, each a way out or a large part of the kernel.
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_acct,
@@ -16,13 +15,18 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_bpf,
     libc::SYS_chroot,
     libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
     libc::SYS_finit_module,
+    libc::SYS_fsconfig,
     libc::SYS_fsmount,
     libc::SYS_fsopen,
+    libc::SYS_fspick,
     libc::SYS_init_module,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_mount,
@@ -33,13 +37,20 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_perf_event_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
     libc::SYS_quotactl,
     libc::SYS_reboot,
     libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
     libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
     libc::SYS_swapoff,
     libc::SYS_swapon,
     libc::SYS_syslog,
@@ -48,9 +59,31 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_userfaultfd,
 ];
 
-/// Restricts the calling thread and what it starts from now on. Needs `no_new_privs`, which Landlock has set.
-pub(super) fn restrict(network: Network) -> io::Result<()> {
-    for program in [namespaces(), walls(network)] {
+/// New namespaces, each with its own bit among the flags of `clone`.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
+/// Typing into a terminal or a console on behalf of its user.
+const TERMINAL_INPUT: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+/// Which sockets a command may make. Connected pairs are always possible: a command may talk to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    None,
+    Internet,
+    InternetAndUnix,
+}
+
+/// Restricts the calling thread and what it starts from now on.
+pub(super) fn restrict(sockets: Sockets) -> io::Result<()> {
+    for program in [missing(), unsupported(), walls(sockets)] {
         seccompiler::apply_filter(&program.map_err(io::Error::other)?).map_err(io::Error::other)?;
     }
     Ok(())
@@ -58,12 +91,18 @@ pub(super) fn restrict(network: Network) -> io::Result<()> {
 
 /// The newer way to start a process hides its flags from a filter, so it is said not to exist; programs then use the
 /// older one.
-fn namespaces() -> Result<BpfProgram, seccompiler::BackendError> {
+fn missing() -> Result<BpfProgram, seccompiler::BackendError> {
     let rules = numbers(libc::SYS_clone3).into_iter().map(|number| (number, Vec::new())).collect();
     program(rules, libc::ENOSYS)
 }
 
-fn walls(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
+/// Room on a disk that is taken without writing would escape the limit on written bytes; programs then write zeros.
+fn unsupported() -> Result<BpfProgram, seccompiler::BackendError> {
+    let rules = numbers(libc::SYS_fallocate).into_iter().map(|number| (number, Vec::new())).collect();
+    program(rules, libc::EOPNOTSUPP)
+}
+
+fn walls(sockets: Sockets) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let mut forbid = |call: libc::c_long, conditions: Vec<SeccompRule>| {
         for number in numbers(call) {
@@ -73,23 +112,43 @@ fn walls(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
     for call in FORBIDDEN {
         forbid(*call, Vec::new());
     }
-    // Sockets of this machine lead to its services. Pairs of connected ones stay: a command may talk to itself.
-    forbid(
-        libc::SYS_socket,
-        match network {
-            Network::Off => Vec::new(),
-            Network::On => vec![SeccompRule::new(vec![SeccompCondition::new(
-                0,
-                SeccompCmpArgLen::Dword,
-                SeccompCmpOp::Eq,
-                libc::AF_UNIX as u64,
-            )?])?],
-        },
-    );
-    let new_user = libc::CLONE_NEWUSER as u64;
-    let with_new_user = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
-    forbid(libc::SYS_clone, vec![SeccompRule::new(vec![with_new_user])?]);
+    forbid(libc::SYS_socket, forbidden_sockets(sockets)?);
+    let mut with_namespace = Vec::new();
+    for flag in NAMESPACES {
+        let flag = u64::from(flag.unsigned_abs());
+        let is_set = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?;
+        with_namespace.push(SeccompRule::new(vec![is_set])?);
+    }
+    forbid(libc::SYS_clone, with_namespace);
+    let mut typing = Vec::new();
+    for request in TERMINAL_INPUT {
+        typing.push(SeccompRule::new(vec![equal(1, request)?])?);
+    }
+    forbid(libc::SYS_ioctl, typing);
     program(rules, libc::EACCES)
+}
+
+/// No rules at all forbid the whole call.
+fn forbidden_sockets(sockets: Sockets) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let families: &[libc::c_int] = match sockets {
+        Sockets::None => return Ok(Vec::new()),
+        Sockets::Internet => &[libc::AF_INET, libc::AF_INET6],
+        Sockets::InternetAndUnix => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+    };
+    let mut other_family = Vec::new();
+    for family in families {
+        let family = u64::from(family.unsigned_abs());
+        other_family.push(SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?);
+    }
+    // Flags share the argument with the type.
+    const TYPE_MASK: u64 = 0xf;
+    let raw = u64::from(libc::SOCK_RAW.unsigned_abs());
+    let is_raw = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(TYPE_MASK), raw)?;
+    Ok(vec![SeccompRule::new(other_family)?, SeccompRule::new(vec![is_raw])?])
+}
+
+fn equal(argument: u8, value: libc::Ioctl) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value as u32))
 }
 
 fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {

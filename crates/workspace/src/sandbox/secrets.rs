@@ -1,7 +1,9 @@
-//! Where people keep keys, tokens and passwords, and what else a command has no business reading.
+//! Where people keep keys, tokens and passwords, and what else a command has no business reading. Commands see little of the
+//! home folder anyway; this list counts where the workspace or a toolchain's folder holds such a place.
 
 use std::path::PathBuf;
 
+use super::view;
 use crate::options::Options;
 
 /// Beneath the home folder.
@@ -84,12 +86,14 @@ const IN_HOME: &[&str] = &[
 ];
 
 const OF_SYSTEM: &[&str] =
-    &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
+    &["/etc/codelab", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
 
 /// Everything hidden from tools and commands, whether it exists or not.
 pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
     let home = options.home.iter().flat_map(|home| IN_HOME.iter().map(move |name| home.join(name)));
     let system = OF_SYSTEM.iter().map(PathBuf::from);
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.iter().flat_map(|home| ["credentials", "credentials.toml"].map(|name| home.join(name)));
     let own = options.data_dir.iter().chain(&options.hidden).cloned();
-    home.chain(system).chain(own).collect()
+    home.chain(cargo).chain(system).chain(own).chain(view::superuser_only()).collect()
 }

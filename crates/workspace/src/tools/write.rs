@@ -67,7 +67,7 @@ pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Resu
 }
 
 impl Target {
-    fn real(&self) -> PathBuf {
+    pub fn real(&self) -> PathBuf {
         match self {
             Self::Existing(place) => place.real.clone(),
             Self::New { base_real, missing, .. } => {

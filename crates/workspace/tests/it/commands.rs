@@ -112,7 +112,7 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
     let arguments =
         arguments_of("execute_command", json!({"command": format!("setsid sleep {marker} & sleep {marker}")}));
     let cancel = CancellationToken::new();
-    let call = Call { user_id: None, arguments: &arguments };
+    let call = Call { user_id: None, arguments: &arguments, is_approved: false };
     let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
         wait_until("the command runs", || running(&marker) >= 2).await;
         cancel.cancel();
@@ -122,7 +122,11 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
 
     let dropped = tokio::spawn({
         let (workspace, arguments) = (lab.workspace.clone(), arguments.clone());
-        async move { workspace.run(Call { user_id: None, arguments: &arguments }, CancellationToken::new()).await }
+        async move {
+            workspace
+                .run(Call { user_id: None, arguments: &arguments, is_approved: false }, CancellationToken::new())
+                .await
+        }
     });
     wait_until("the command runs", || running(&marker) >= 2).await;
     dropped.abort();
@@ -137,7 +141,7 @@ async fn a_cancel_at_any_moment_leaves_nothing() {
     let arguments =
         arguments_of("execute_command", json!({"command": format!("setsid sleep {marker} & sleep {marker}")}));
     for delay_ms in 0..TRIES {
-        let call = Call { user_id: None, arguments: &arguments };
+        let call = Call { user_id: None, arguments: &arguments, is_approved: false };
         let cancel = CancellationToken::new();
         let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
             tokio::time::sleep(Duration::from_millis(delay_ms)).await;

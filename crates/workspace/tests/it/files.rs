@@ -179,7 +179,10 @@ async fn a_call_for_another_user_is_refused() {
     lab.write("a.txt", "mine");
     let arguments = arguments_of("read_file", json!({"path": "a.txt"}));
     for (user_id, is_taken) in [(own, true), (UserId::new(456), false), (None, true)] {
-        let result = lab.workspace.run(Call { user_id, arguments: &arguments }, CancellationToken::new()).await;
+        let result = lab
+            .workspace
+            .run(Call { user_id, arguments: &arguments, is_approved: false }, CancellationToken::new())
+            .await;
         if is_taken {
             assert_eq!(content(&result), "mine");
         } else {
@@ -194,7 +197,7 @@ async fn what_was_cancelled_before_it_began_does_nothing() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let arguments = arguments_of("write_file", json!({"path": "a.txt", "content": "x"}));
-    let result = lab.workspace.run(Call { user_id: None, arguments: &arguments }, cancel).await;
+    let result = lab.workspace.run(Call { user_id: None, arguments: &arguments, is_approved: false }, cancel).await;
     assert_eq!(error(&result), "cancelled");
     assert!(!lab.root.join("a.txt").exists());
 }

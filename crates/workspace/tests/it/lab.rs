@@ -20,8 +20,21 @@ pub struct Lab {
     _folder: TempDir,
 }
 
+/// Where an ordinary user runs these tests, everything is in one folder that this user can reach.
+pub const USER_FOLDER: &str = "CODELAB_TEST_USER_FOLDER";
+
 pub fn launcher() -> Launcher {
-    Launcher { program: env!("CARGO_BIN_EXE_codelab-sandbox-exec").into(), arguments: Vec::new() }
+    let program = match std::env::var_os(USER_FOLDER) {
+        Some(folder) => Path::new(&folder).join("codelab-sandbox-exec"),
+        None => env!("CARGO_BIN_EXE_codelab-sandbox-exec").into(),
+    };
+    Launcher { program, arguments: Vec::new() }
+}
+
+/// Not the system's folder for temporary files, which sandboxes replace as a whole.
+pub fn folder() -> TempDir {
+    let place = std::env::var_os(USER_FOLDER).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    tempfile::tempdir_in(place).unwrap()
 }
 
 impl Lab {
@@ -33,9 +46,8 @@ impl Lab {
         Self::with(|options| options.sandbox = sandbox.clone())
     }
 
-    /// Not in the system's folder for temporary files, which sandboxes replace as a whole.
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = folder();
         let base = folder.path().canonicalize().unwrap();
         let [root, outside, home, data] = ["root", "outside", "home", "data"].map(|name| base.join(name));
         for folder in [&root, &outside, &home, &data] {
@@ -48,6 +60,17 @@ impl Lab {
         change(&mut options);
         let workspace = Workspace::open(&root, options).unwrap();
         Self { workspace, root, outside, home, data, _folder: folder }
+    }
+
+    /// The same folders, opened by a client that starts now.
+    pub fn reopened(self, sandbox: &Sandbox) -> Self {
+        let mut options = Options::new(launcher());
+        options.home = Some(self.home.clone());
+        options.data_dir = Some(self.data.clone());
+        options.sandbox = sandbox.clone();
+        options.policy = options.policy.protect("deploy");
+        let root = self.root.clone();
+        self.moved_to(root, options)
     }
 
     /// The same folders with another root.
@@ -70,13 +93,36 @@ impl Lab {
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let arguments = arguments_of(tool, arguments);
-        let call = Call { user_id: None, arguments: &arguments };
-        self.workspace.run(call, CancellationToken::new()).await
+        self.run(&arguments_of(tool, arguments), false).await
+    }
+
+    async fn run(&self, arguments: &ToolArguments, is_approved: bool) -> Value {
+        self.workspace.run(Call { user_id: None, arguments, is_approved }, CancellationToken::new()).await
     }
 
     pub async fn command(&self, command: &str) -> Value {
         self.call("execute_command", json!({"command": command, "timeout_seconds": 60})).await
+    }
+
+    /// A command that begins once this file is there.
+    pub async fn command_after(&self, path: &str, command: &str) -> Value {
+        crate::commands::wait_until(path, || self.root.join(path).exists()).await;
+        self.command(command).await
+    }
+
+    /// A command that a person has approved.
+    pub async fn approved(&self, command: &str) -> Value {
+        self.run(&arguments_of("execute_command", json!({"command": command, "timeout_seconds": 60})), true).await
+    }
+
+    /// Runs git outside, as the person would.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=Person", "-c", "user.email=person@example.org"]).args(arguments);
+        let done =
+            git.current_dir(&self.root).env("HOME", &self.home).env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
     }
 
     /// Everything outside the root as it was, and nothing more.

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
 
+mod bounds;
 mod commands;
 mod files;
 mod finding;
+mod guarded;
 mod journal;
 mod lab;
 mod paths;
+mod probe;
 mod races;
 mod walls;

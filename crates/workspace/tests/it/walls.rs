@@ -10,11 +10,12 @@ use serde_json::json;
 use crate::commands::{marker, running, wait_until};
 use crate::lab::{CANARY, Lab, launcher};
 
-/// Both walls as far as they work here; the one that does not is named.
-async fn walls(test: &str) -> Vec<Sandbox> {
+/// Every wall as far as it works here; one that does not is named.
+pub async fn walls(test: &str) -> Vec<Sandbox> {
     let mut found = Vec::new();
-    let bwrap = |is_recent| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent };
-    for sandbox in [bwrap(true), bwrap(false), Sandbox::Landlock] {
+    let bwrap =
+        |is_recent, with_landlock| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent, with_landlock };
+    for sandbox in [bwrap(true, true), bwrap(true, false), Sandbox::Landlock] {
         match sandbox.probe(&launcher()).await {
             Ok(()) => found.push(sandbox),
             Err(reason) => eprintln!("{test}: not behind {}: {reason}", sandbox.as_str()),
@@ -24,7 +25,7 @@ async fn walls(test: &str) -> Vec<Sandbox> {
 }
 
 /// From Linux 6.12 on.
-fn landlock_holds_signals() -> bool {
+pub fn landlock_holds_signals() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let numbers: Vec<u32> = release.split(['.', '-']).take(2).map(|part| part.parse().unwrap()).collect();
     numbers >= vec![6, 12]
@@ -47,13 +48,16 @@ async fn the_strongest_wall_that_works_is_found() {
     let expected = walls("detect").await.first().cloned().unwrap_or(Sandbox::None);
     assert_eq!(found.sandbox.as_str(), expected.as_str(), "{found:?}");
     if found.sandbox.is_none() {
-        assert_eq!(found.refused.len(), 2, "{found:?}");
+        assert!(!found.refused.is_empty(), "{found:?}");
     }
 }
 
 #[tokio::test]
 async fn ordinary_work_is_possible() {
-    for sandbox in walls("work").await {
+    // What bubblewrap before 0.8 can do.
+    let old = Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent: false, with_landlock: false };
+    let is_there = old.probe(&launcher()).await.is_ok();
+    for sandbox in walls("work").await.into_iter().chain(is_there.then_some(old)) {
         let lab = Lab::behind(&sandbox);
         repository(&lab);
         for (command, expected) in [
@@ -61,6 +65,7 @@ async fn ordinary_work_is_possible() {
             ("echo new > src/new.txt && mkdir src/deep && mv src/new.txt src/deep/ && cat src/deep/new.txt", "new\n"),
             ("printf 'a\\nb\\n' | sort -r | tr -d '\\n'", "ba"),
             ("cat .git/HEAD codelab.toml", "ref: refs/heads/main\nmine"),
+            ("cat /etc/hostname > /dev/null && test -x /usr/bin/env && echo yes", "yes\n"),
             ("f=$(mktemp) && echo temporary > $f && cat $f", "temporary\n"),
             ("echo x > /dev/null; head -c 3 /dev/zero | wc -c", "3\n"),
             ("cd src && pwd | sed 's:.*/::'", "src\n"),
@@ -87,7 +92,7 @@ async fn nothing_outside_is_changed_or_read() {
         for secret in [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml"] {
             fs::write(lab.home.join(secret), CANARY).unwrap();
         }
-        fs::write(lab.home.join("notes.txt"), "plain").unwrap();
+        fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
         fs::write(lab.data.join("codelab.env"), CANARY).unwrap();
         lab.link("src/out", &lab.outside);
         let (outside, home, data) = (lab.outside.display(), lab.home.display(), lab.data.display());
@@ -97,7 +102,7 @@ async fn nothing_outside_is_changed_or_read() {
             format!("echo x > {outside}/secret.txt"),
             format!(": > {outside}/secret.txt"),
             format!("truncate -s 0 {outside}/secret.txt"),
-            format!("rm -f {outside}/secret.txt"),
+            format!("rm {outside}/secret.txt"),
             format!("mv {outside}/secret.txt src/"),
             format!("ln {outside}/secret.txt src/hard && echo x > src/hard"),
             format!("mkdir {outside}/planted"),
@@ -107,6 +112,8 @@ async fn nothing_outside_is_changed_or_read() {
             format!("cd {outside} && echo x > planted"),
             format!("cat {home}/.ssh/id_ed25519"),
             format!("cat {home}/.netrc {home}/.config/gh/hosts.yml"),
+            format!("cat {home}/notes.txt"),
+            format!("cat {outside}/secret.txt"),
             format!("cat {data}/codelab.env"),
             format!("cp -r {home}/.ssh src/copy && cat src/copy/*"),
             format!("ln -s {data} src/data && cat src/data/codelab.env"),
@@ -123,14 +130,12 @@ async fn nothing_outside_is_changed_or_read() {
         if matches!(sandbox, Sandbox::Bwrap { .. }) || landlock_holds_signals() {
             assert_ne!(lab.command(&format!("kill -0 {client}")).await["exit_code"], 0, "{sandbox:?}");
         }
-        if !matches!(sandbox, Sandbox::Bwrap { is_recent: false, .. }) {
-            assert_ne!(lab.command("unshare -Ur true").await["exit_code"], 0, "{sandbox:?}");
-        }
+        assert_ne!(lab.command("unshare -Ur true").await["exit_code"], 0, "{sandbox:?}");
         let planted = format!("/tmp/codelab-planted-{client}");
         lab.command(&format!("echo x > {planted}")).await;
         assert!(!fs::exists(&planted).unwrap(), "{sandbox:?}: the shared folder for temporary files was written");
-        let result = lab.command(&format!("cat {home}/notes.txt; grep -c 'NoNewPrivs:.*1' /proc/self/status")).await;
-        assert_eq!(result["stdout"], "plain1\n", "{sandbox:?}: {result}");
+        let result = lab.command("grep -c 'NoNewPrivs:.*1' /proc/self/status").await;
+        assert_eq!(result["stdout"], "1\n", "{sandbox:?}: {result}");
     }
 }
 
@@ -162,7 +167,7 @@ async fn hooks_configuration_and_codelab_s_own_files_cannot_be_changed() {
             let result = lab.command(command).await;
             assert_eq!(result["success"], false, "{sandbox:?} {command}: {result}");
             assert!(
-                result["error"].as_str().is_some_and(|error| error.contains("sandbox")),
+                result["error"].as_str().is_some_and(|error| error.contains("sandbox") || error.contains("put back")),
                 "{sandbox:?} {command}: {result}"
             );
             let kept = [".git/config", ".git/modules/part/config", "codelab.toml"].map(|path| lab.read(path));
@@ -173,24 +178,17 @@ async fn hooks_configuration_and_codelab_s_own_files_cannot_be_changed() {
             assert_eq!(lab.read(".git/hooks/pre-commit.sample"), "sample", "{sandbox:?} {command}");
             assert!(!lab.root.join(".git/modules/part/hooks/post-checkout").exists(), "{sandbox:?} {command}");
         }
-        for name in ["commondir", "config.worktree"] {
-            let result = lab.command(&format!("echo ../evil > .git/{name}")).await;
+        for name in ["commondir", "config.worktree", "HEAD", "index", "refs/heads/evil"] {
+            let result = lab.command(&format!("mkdir -p .git/refs/heads; echo ../evil > .git/{name}")).await;
             assert_eq!(result["success"], false, "{sandbox:?} {name}: {result}");
-            assert!(!lab.root.join(".git").join(name).exists(), "{sandbox:?} {name}");
         }
+        assert_eq!(lab.read(".git/HEAD"), "ref: refs/heads/main\n", "{sandbox:?}");
     }
 }
 
 #[tokio::test]
-async fn missing_hooks_cannot_be_planted_and_repositories_stay_usable() {
-    for sandbox in walls("usable").await {
-        let lab = Lab::behind(&sandbox);
-        lab.write(".git/HEAD", "ref: refs/heads/main\n");
-        lab.write("src/a", "");
-        lab.command("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/config").await;
-        assert_eq!(fs::read_dir(lab.root.join(".git/hooks")).unwrap().count(), 0, "{sandbox:?}");
-        assert_eq!(lab.read(".git/config"), "", "{sandbox:?}");
-
+async fn a_git_file_goes_on_naming_the_same_place() {
+    for sandbox in walls("git file").await {
         // A worktree's or submodule's `.git` is a file, which must go on naming the same place.
         let lab = Lab::behind(&sandbox);
         lab.write(".git", "gitdir: ../elsewhere\n");
@@ -203,22 +201,6 @@ async fn missing_hooks_cannot_be_planted_and_repositories_stay_usable() {
         lab.link(".git", "src");
         let result = lab.command("true").await;
         assert!(result["error"].as_str().unwrap().contains(".git is a symbolic link"), "{sandbox:?}: {result}");
-    }
-}
-
-#[tokio::test]
-async fn a_commit_is_possible_behind_bubblewrap() {
-    for sandbox in walls("commit").await {
-        if sandbox == Sandbox::Landlock || !fs::exists("/usr/bin/git").unwrap() {
-            continue;
-        }
-        let lab = Lab::behind(&sandbox);
-        let made =
-            lab.command("git init -q . && git config user.email me@example.org && git config user.name me").await;
-        assert_eq!(made["success"], true, "{made}");
-        let result =
-            lab.command("echo x > a.txt && git add a.txt && git commit -qm first && git log --format=%s").await;
-        assert_eq!(result["stdout"], "first\n", "{result}");
     }
 }
 
@@ -255,12 +237,7 @@ async fn the_network_is_off() {
 async fn the_machine_s_services_are_out_of_reach() {
     for sandbox in walls("sockets").await {
         let lab = Lab::behind(&sandbox);
-        // Where services have their sockets; beside a workspace only Landlock's companion forbids them.
-        let folder = match sandbox {
-            Sandbox::Bwrap { .. } => tempfile::tempdir().unwrap(),
-            _ => tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
-        };
-        let path = folder.path().join("s");
+        let path = lab.home.join("agent.sock");
         let listener = UnixListener::bind(&path).unwrap();
         listener.set_nonblocking(true).unwrap();
         let connect = format!(

@@ -20,7 +20,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fields;
 use crate::users::User;
 
-const SANDBOXES: [&str; 3] = ["bwrap", "landlock", "none"];
+const SANDBOXES: [&str; 4] = ["bwrap+landlock", "bwrap", "landlock", "none"];
 
 /// The client a path names.
 pub(in super::super) struct ClientPath(ClientId);
@@ -58,7 +58,7 @@ pub(in super::super) async fn attach(
     JsonBody(body): JsonBody<AttachClient>,
 ) -> ApiResult<(StatusCode, Json<AttachedClient>)> {
     if !SANDBOXES.contains(&body.sandbox.as_str()) {
-        return Err(fields::wrong("sandbox", "must be bwrap, landlock or none"));
+        return Err(fields::wrong("sandbox", "must be bwrap+landlock, bwrap, landlock or none"));
     }
     let workspace = fields::workspace(body.workspace)?;
     let space = app.runtime.space(SpaceKey { user: user.id(), project: project.id() });

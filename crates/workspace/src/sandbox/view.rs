@@ -1,0 +1,171 @@
+//! What of the machine a command may read: the system, the programs on the search path, and toolchains of the home folder by
+//! name. Everything else is out of sight, so that nobody has to know where secrets are kept.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::options::Options;
+
+const SYSTEM: [&str; 13] = [
+    "/bin",
+    "/etc",
+    "/gnu/store",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/sbin",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/usr",
+];
+
+/// Beneath the home folder: compilers, interpreters, and the packages they have fetched. No settings of people.
+const TOOLCHAINS: [&str; 57] = [
+    ".asdf",
+    ".bun",
+    ".cabal/bin",
+    ".cabal/packages",
+    ".cabal/store",
+    ".cache/bazel",
+    ".cache/deno",
+    ".cache/go-build",
+    ".cache/ms-playwright",
+    ".cache/pip",
+    ".cache/pnpm",
+    ".cache/pre-commit",
+    ".cache/uv",
+    ".cache/yarn",
+    ".cargo",
+    ".conda/envs",
+    ".conda/pkgs",
+    ".deno",
+    ".dotnet",
+    ".elan",
+    ".fnm",
+    ".gem/ruby",
+    ".ghcup",
+    ".gradle/caches",
+    ".gradle/wrapper",
+    ".ivy2/cache",
+    ".jenv",
+    ".julia/artifacts",
+    ".julia/compiled",
+    ".julia/packages",
+    ".julia/registries",
+    ".juliaup",
+    ".konan",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2/repository",
+    ".npm/_cacache",
+    ".nuget/packages",
+    ".nvm",
+    ".opam",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".stack",
+    ".volta",
+    "anaconda3",
+    "go/bin",
+    "go/pkg",
+    "miniconda3",
+];
+
+/// Variables that name the folder of a toolchain.
+const NAMED_BY: [&str; 17] = [
+    "CARGO_HOME",
+    "CONDA_PREFIX",
+    "DENO_DIR",
+    "DOTNET_ROOT",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "SDKMAN_DIR",
+    "UV_CACHE_DIR",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+];
+
+/// Entries of `/etc` that are looked at for a superuser.
+const MAX_ENTRIES: usize = 20_000;
+
+/// What every program needs.
+pub(crate) fn system() -> Vec<PathBuf> {
+    SYSTEM.iter().map(PathBuf::from).filter(|path| path.exists()).collect()
+}
+
+/// Absolute paths that exist, without those beneath another one.
+pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
+    let home = options.home.as_deref();
+    let toolchains = TOOLCHAINS.iter().filter_map(|name| Some(home?.join(name)));
+    let named = NAMED_BY.iter().filter_map(env::var_os).map(PathBuf::from);
+    let programs = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let at_home = toolchains.chain(named).chain(programs).filter_map(|path| real(&path, home));
+    let mut paths: Vec<PathBuf> = system().into_iter().chain(at_home).chain(options.readable.iter().cloned()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !kept.iter().any(|above| path.starts_with(above)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+/// Not the home folder itself, nor a folder that holds it: then all of it would be seen.
+fn real(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return None;
+    }
+    let path = path.canonicalize().ok().filter(|path| path.is_dir() && path.parent().is_some())?;
+    let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    (!home.is_some_and(|home| home.starts_with(&path))).then_some(path)
+}
+
+/// What an ordinary user could not read of the system's settings, such as host keys and passwords. A superuser is their owner,
+/// and stays it behind the wall.
+pub(crate) fn superuser_only() -> Vec<PathBuf> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("/etc")];
+    let mut left = MAX_ENTRIES;
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            left = left.saturating_sub(1);
+            let Ok(metadata) = entry.metadata() else { continue };
+            if left == 0 || metadata.is_symlink() {
+                continue;
+            }
+            let needed = if metadata.is_dir() { 0o005 } else { 0o004 };
+            if metadata.permissions().mode() & needed != needed {
+                found.push(entry.path());
+            } else if metadata.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}

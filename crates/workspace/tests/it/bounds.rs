@@ -1,0 +1,66 @@
+//! What a command may use: memory, processes, disk and processor, behind every wall and without one.
+
+use std::time::{Duration, Instant};
+
+use codelab_workspace::{Bounds, Sandbox};
+use serde_json::json;
+
+use crate::lab::{Lab, error};
+use crate::walls::walls;
+
+const MIB: u64 = 1024 * 1024;
+/// Nothing here may go on for long, whatever the machine does besides.
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_command_that_takes_too_much_is_ended_and_told_why() {
+    let mut sandboxes = walls("bounds").await;
+    sandboxes.push(Sandbox::None);
+    for sandbox in sandboxes {
+        let lab = Lab::with(|options| {
+            options.sandbox = sandbox.clone();
+            options.bounds = Bounds {
+                memory_bytes: 256 * MIB,
+                processes: 60,
+                file_bytes: 16 * MIB,
+                written_bytes: 48 * MIB,
+                cpu_seconds: 2,
+            };
+        });
+        lab.write("src/a", "");
+        for (command, expected) in [
+            ("tail /dev/zero", "256 MiB of memory (sandbox.memory_bytes)"),
+            (
+                "for i in 1 2 3 4; do perl -e '$x = \"a\" x 90_000_000; sleep 60' & done; wait",
+                "of memory (sandbox.memory_bytes)",
+            ),
+            ("bomb() { bomb | bomb & }; bomb; sleep 60", "60 processes (sandbox.processes)"),
+            ("head -c 20000000 /dev/zero > src/large", "16 MiB (sandbox.file_bytes)"),
+            (
+                "for i in $(seq 100); do head -c 10000000 /dev/zero > src/$i; done; sleep 60",
+                "in all (sandbox.written_bytes)",
+            ),
+            ("while :; do :; done", "2 s of processor time (sandbox.cpu_seconds)"),
+            ("while :; do perl -e '1 for 1..3_000_000'; done", "2 s of processor time (sandbox.cpu_seconds)"),
+        ] {
+            let started = Instant::now();
+            let result = lab.call("execute_command", json!({"command": command, "timeout_seconds": 50})).await;
+            assert!(error(&result).contains(expected), "{sandbox:?} {command}: {result}");
+            assert!(started.elapsed() < SOON, "{sandbox:?} {command}: {:?}", started.elapsed());
+        }
+        // Memory that processes share is not counted for each of them.
+        let shared =
+            "perl -e '$x = \"a\" x 100_000_000; for (1..6) { fork or do { sleep 2; exit } } 1 while wait > 0; print 1'";
+        assert_eq!(lab.command(shared).await["stdout"], "1", "{sandbox:?}");
+    }
+}
+
+#[tokio::test]
+async fn room_on_a_disk_is_not_taken_without_writing() {
+    for sandbox in walls("fallocate").await {
+        let lab = Lab::behind(&sandbox);
+        lab.write("src/a", "");
+        let result = lab.command("fallocate -l 100M src/hole").await;
+        assert_ne!(result["exit_code"], 0, "{sandbox:?}: {result}");
+    }
+}
