@@ -46,7 +46,9 @@ impl Loaded {
         earlier: &[Changes],
         Moment { now, stopping }: Moment,
     ) -> (Result<Applied, Refusal>, Changes) {
-        let (limits, policy) = (&runtime.limits, &runtime.policy);
+        let root = self.space.as_ref().and_then(|space| space.workspace_of(self.session.bound_client()));
+        let here = root.map(|root| runtime.policy.in_workspace(&root));
+        let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
         let (Some(space), Some(crew)) = (&self.space, crew) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
             let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
