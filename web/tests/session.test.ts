@@ -151,3 +151,13 @@ test("pruned events are noted and the numbers go on behind them", () => {
   expect(state.lastSeq).toBe(40);
   expect(state.items).toMatchObject([{ kind: "note", note: { type: "gap", to: 40 } }]);
 });
+
+test("a log that starts over replaces what was known", () => {
+  const before = run(fixtures.tools);
+  const data = { from: 1, to: before.lastSeq };
+  const event = { type: "gap", data, seq: 0, session_id: "s", timestamp: "2026-01-01T00:00:00Z" } as const;
+  const empty = run([{ kind: "event", event }], before);
+  expect(empty.lastSeq).toBe(0);
+  expect(empty.items).toMatchObject([{ kind: "note", note: { type: "start_over" } }]);
+  expect(said(run(fixtures.tools, empty))).toEqual(said(before));
+});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codelab_engine::Span;
 use codelab_protocol::{AgentName, MessageId, Origin, TurnStatus};
-use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
+use codelab_store::{SessionKey, SessionRow, Store, StoreError, StoredEvent};
 
 use crate::feed::{Answer, Feed, FeedState};
 use crate::metrics::Open;
@@ -21,6 +21,12 @@ pub enum Item {
     Settled(TurnStatus),
     /// These numbers were pruned and can no longer be read.
     Gap {
+        from: u64,
+        to: u64,
+    },
+    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader knows another log of the
+    /// same name. This one follows from its start.
+    StartOver {
         from: u64,
         to: u64,
     },
@@ -91,14 +97,32 @@ impl Reader {
             feed,
             key,
             scope,
-            // The store counts in 63 bits; a larger number is simply past the end.
-            cursor: after_seq.min(i64::MAX as u64 - 1),
+            cursor: after_seq,
             ready: VecDeque::new(),
             shown: Vec::new(),
             resumed: after_seq == 0,
             finished: false,
             _open: open,
         }
+    }
+
+    /// The log of a session after a number that the reader brings, or from its start if the log never got that far: the
+    /// session was purged and made anew, or a backup was restored.
+    pub(crate) fn of_log(
+        store: Store,
+        feed: Arc<Feed>,
+        row: &SessionRow,
+        follow: bool,
+        after_seq: u64,
+        open: Open,
+    ) -> Self {
+        let scope = Scope::Log { follow };
+        if after_seq <= row.last_seq {
+            return Self::new(store, feed, row.key, scope, after_seq, open);
+        }
+        let mut reader = Self::new(store, feed, row.key, scope, 0, open);
+        reader.ready.push_back(Item::StartOver { from: row.last_seq + 1, to: after_seq });
+        reader
     }
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.

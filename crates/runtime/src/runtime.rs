@@ -331,7 +331,7 @@ impl Runtime {
         let feed = self.inner.registry.feed(name);
         feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
         let open = Open::stream(&self.inner.metrics);
-        Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
+        Reader::of_log(self.inner.store.clone(), feed, row, follow, after, open)
     }
 
     pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {

@@ -154,6 +154,13 @@ impl Dialect {
             (Self::Chat(session), Item::Gap { from, to }) => {
                 write_chat(frames, session, Some(to), ChatEventBody::Gap(Gap { from, to }));
             }
+            // Its id is the start: a reader that is cut here comes back to the same log.
+            (Self::Chunks, Item::StartOver { from, to }) => {
+                write_chunk(frames, Some(0), "message", ChunkBody::Gap(Gap { from, to }));
+            }
+            (Self::Chat(session), Item::StartOver { from, to }) => {
+                write_chat(frames, session, Some(0), ChatEventBody::Gap(Gap { from, to }));
+            }
             (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
         }
     }

@@ -4,6 +4,7 @@ import type { ChatEvent, ChatEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan } from "./plans";
+import { emptySession } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
 /** A batch is one copy of the lists, however many inputs it has. */
@@ -52,6 +53,7 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
 }
 
 function applyEvent(draft: Draft, event: ChatEvent) {
+  if (event.type === "gap" && event.data.from <= draft.lastSeq) return startOver(draft, event);
   const seq = event.seq ?? undefined;
   if (seq !== undefined) {
     if (seq <= draft.lastSeq) return;
@@ -137,6 +139,15 @@ function applyEvent(draft: Draft, event: ChatEvent) {
     default:
       return unknownEvent(event);
   }
+}
+
+/** What is known belongs to another log of the same name; this one follows from its start. */
+function startOver(draft: Draft, event: ChatEventOf<"gap">) {
+  Object.assign(draft, {
+    ...emptySession,
+    ...{ items: [], positions: new Map(), plans: new Map(), agents: {}, trail: [], queue: [], files: new Map() },
+  } satisfies Draft);
+  put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
 }
 
 /** A newer server may send more than this page knows; that is nothing to fail over. */

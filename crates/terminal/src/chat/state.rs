@@ -121,6 +121,12 @@ impl State {
     /// about, as it is now.
     pub fn apply(&mut self, event: &ChatEvent, before: &Before) -> Vec<Block> {
         let mut out = Vec::new();
+        if starts_over(event) {
+            // What was shown stays on the screen, but nothing of it can be decided or answered any more.
+            self.become_session(Self::default());
+            out.push(Block::Notice("the server has another log of this session; it follows from its start".to_owned()));
+            return out;
+        }
         self.take(&event.body, before, &mut out);
         out
     }
@@ -411,3 +417,7 @@ pub fn approval_kind(
 #[cfg(test)]
 #[path = "state/tests.rs"]
 mod tests;
+/// Whether this is a gap before the first event: the numbers that were known are another log's.
+fn starts_over(event: &ChatEvent) -> bool {
+    matches!(event.body, ChatEventBody::Gap(_)) && event.seq == Some(0)
+}

@@ -102,7 +102,7 @@ async fn next_event(reader: &mut Reader) -> ApiResult<Option<ChatEvent>> {
         match reader.next().await? {
             Some(Item::Event(stored)) => return parse(&stored.body).map(Some),
             Some(Item::Settled(_)) | None => return Ok(None),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. }) => {}
         }
     }
 }
@@ -140,7 +140,7 @@ impl Seen {
                 self.note(event);
             }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. }) => {}
             // The server stops; the turn goes on when it is back.
             None => {
                 return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
