@@ -261,11 +261,12 @@ pub enum Decided {
 }
 
 impl Decided {
+    /// How the audit log spells it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Approve => "approve",
-            Self::Edit => "edit",
-            Self::Reject => "reject",
+            Self::Approve => "APPROVE",
+            Self::Edit => "EDIT",
+            Self::Reject => "REJECT",
         }
     }
 }

@@ -22,8 +22,8 @@ mod world;
 
 pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
 pub use chat::{
-    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, MAX_CHAT_TEXT_BYTES,
-    chat_history, chat_request,
+    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock,
+    MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
 };
 pub use compaction::Summary;
 pub use effect::{

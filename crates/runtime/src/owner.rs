@@ -268,7 +268,8 @@ impl Owner {
         self.loaded = Some(unborn);
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
-        let prepared = loaded.prepare(self.name.realm, Vec::new(), Some(time), time)?;
+        let key = self.runtime.store.audit_key()?;
+        let prepared = loaded.prepare(self.name.realm, Vec::new(), key, Some(time), time)?;
         match self.store(prepared, Some(&birth)).await {
             Ok(_) => {}
             Err(error) => {

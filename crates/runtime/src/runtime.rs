@@ -19,7 +19,7 @@ use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::global_chat::{GlobalChat, adaptive_agent};
+use crate::global_chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::memories::Memories;
 use crate::metrics::{Metrics, Open};
 use crate::owner::{Birth, Mail, Outside, Reply, Taken};
@@ -143,7 +143,8 @@ impl Runtime {
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
-        let (chat, woken) = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
+        let ids = reserve_ids(&parts.store).await?;
+        let (chat, woken) = GlobalChat::new(parts.chat, ids, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
             user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
             chat,
@@ -157,8 +158,10 @@ impl Runtime {
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
         tasks.spawn(timers::lease(Arc::clone(&inner)));
+        tasks.spawn(timers::dead_servers(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
         tasks.spawn(timers::spaces(Arc::clone(&inner)));
+        tasks.spawn(keep_ids(Arc::clone(&inner)));
         tasks.spawn(adaptive_agent(Arc::clone(&inner), woken));
         tasks.spawn({
             let inner = Arc::clone(&inner);

@@ -24,6 +24,9 @@ const CLEAN_EVERY: Duration = Duration::from_secs(60);
 /// Sessions cleaned at once; the rest follow a minute later.
 const MAX_CLEANED: usize = 1000;
 pub(crate) const LEASE_SECONDS: u64 = 10;
+/// The row of a server stays this long after its lease, so that its end can still be looked up.
+const DEAD_SERVER_HOURS: u64 = 24;
+const REMOVE_DEAD_EVERY: Duration = Duration::from_secs(3600);
 
 /// Wakes sessions whose deadline has passed, until the server stops.
 pub(crate) async fn deadlines(runtime: Arc<Inner>) {
@@ -63,6 +66,21 @@ async fn renew(runtime: &Inner) -> Result<(), StoreError> {
         // Somebody took the row away; sessions that are still ours stay so.
         Err(StoreError::Conflict) => runtime.store.register_server(server, time, until).await,
         other => other,
+    }
+}
+
+/// Removes the rows of servers that are long gone, now and every hour.
+pub(crate) async fn dead_servers(runtime: Arc<Inner>) {
+    loop {
+        let until = now().plus_millis(-(DEAD_SERVER_HOURS as i64) * 3_600_000);
+        match runtime.store.remove_dead_servers(until).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "servers that are long gone were removed from the database"),
+            Err(error) => tracing::warn!(%error, "servers that are long gone could not be removed from the database"),
+        }
+        if !pause(&runtime, REMOVE_DEAD_EVERY).await {
+            return;
+        }
     }
 }
 

@@ -49,6 +49,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,
     pub spaces: SpaceSettings,

@@ -11,6 +11,7 @@ mod docs;
 mod error;
 mod fields;
 mod listen;
+mod master_key;
 mod models;
 mod openapi;
 mod page;
@@ -21,6 +22,7 @@ mod sse;
 mod users;
 
 pub use config::{ConfigError, Flags, JwtAlgorithm, JwtSettings, Settings};
+pub use master_key::{MasterKey, audit_sealed_file};
 pub use openapi::openapi_json;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};

@@ -65,6 +65,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
         .routes(routes!(context::search))
         .routes(routes!(context::add, context::clear))
+        .routes(routes!(context::forget))
         .routes(routes!(chat::tools::attach))
         .routes(routes!(chat::tools::detach))
         .routes(routes!(chat::list, chat::create))

@@ -49,15 +49,22 @@ impl Secrets {
     }
 }
 
-fn kept_or_made(folder: &Path, path: &Path) -> Result<Secret, SecretsError> {
-    let failed = |error: std::io::Error| SecretsError::File { path: path.to_owned(), why: error.to_string() };
+/// The secret in a file; none where there is no file.
+pub(crate) fn kept(path: &Path) -> Result<Option<Secret>, SecretsError> {
+    let failed = |why: String| Err(SecretsError::File { path: path.to_owned(), why });
     match fs::read_to_string(path) {
-        Ok(text) if text.trim().is_empty() => {
-            return Err(SecretsError::File { path: path.to_owned(), why: "the file is empty".to_owned() });
-        }
-        Ok(text) => return Ok(Secret::new(text.trim())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
+        Ok(text) if text.trim().is_empty() => failed("the file is empty".to_owned()),
+        Ok(text) => Ok(Some(Secret::new(text.trim()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// The secret in a file, which is made where there is none.
+pub(crate) fn kept_or_made(folder: &Path, path: &Path) -> Result<Secret, SecretsError> {
+    let failed = |error: std::io::Error| SecretsError::File { path: path.to_owned(), why: error.to_string() };
+    if let Some(secret) = kept(path)? {
+        return Ok(secret);
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let secret = random_hex(SECRET_BYTES);

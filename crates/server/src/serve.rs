@@ -20,6 +20,7 @@ use crate::app::{App, router};
 use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
 use crate::docs::docs_html;
 use crate::listen;
+use crate::master_key::{MasterKey, seal_audit};
 use crate::models::KnownModels;
 use crate::openapi::{document, openapi_json};
 use crate::page::Page;
@@ -40,6 +41,14 @@ pub enum StartError {
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "the audit log has decisions without the seal of the master key, though this installation has sealed all of them: \
+         somebody changed the database, or a backup from before the key was put back; in that case delete {} and start \
+         again", .0.display()
+    )]
+    Unsealed(PathBuf),
+    #[error("CODELAB_MASTER_KEY must be set to the key of the other server that uses this database")]
+    OtherMasterKey,
     #[error("data folder {}: another server uses it", .0.display())]
     InUse(PathBuf),
     #[error("{what}: {error}")]
@@ -71,18 +80,24 @@ impl Server {
             move |error| StartError::Io { what, error }
         };
         let secrets = Secrets::load(&settings)?;
+        let master_key = MasterKey::load_or_make(&settings)?;
+        if master_key.is_short() {
+            tracing::warn!("CODELAB_MASTER_KEY is shorter than 32 bytes: somebody who has the database could guess it");
+        }
         std::fs::create_dir_all(&settings.data_dir).map_err(io(&settings.data_dir.display().to_string()))?;
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
         let starter_pack = starter_pack()?;
-        let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
+        let options = StoreOptions::new(settings.database.clone());
+        let store = Store::open(StoreOptions { audit_key: Some(master_key.audit_key()), ..options }).await?;
         let names = Arc::new(Names::new(&settings));
         // Before anything is taken over: neither a taken port nor a taken data folder may disturb a running server.
         let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let kept = keep_address(&settings.data_dir, addr).await?;
+        seal_audit(&store, &settings.data_dir, embedded).await?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;

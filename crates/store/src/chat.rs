@@ -151,3 +151,12 @@ pub struct UnindexedInteraction {
     pub project_id: ProjectId,
     pub interaction: InteractionRow,
 }
+
+/// An interaction that was deleted; only what is needed to find it in the index of its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErasedInteraction {
+    pub id: InteractionId,
+    pub user_id: UserId,
+    pub project_id: ProjectId,
+    pub agent: AgentName,
+}

@@ -21,6 +21,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "events_in_order",
         sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
     },
+    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/sqlite/0005_keyed_audit.sql") },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -32,6 +33,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "events_in_order",
         sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
     },
+    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/postgres/0005_keyed_audit.sql") },
 ];
 
 const CREATE_LEDGER: &str =

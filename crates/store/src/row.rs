@@ -181,8 +181,17 @@ pub struct AuditRecord {
     pub modified_digest: Option<Digest>,
     pub decision: String,
     pub decided_by: String,
+    /// Absent after a purge too, where its digest stays.
     pub reason: Option<String>,
+    /// Absent in rows from before there was a key.
+    pub reason_digest: Option<Digest>,
     pub timestamp: Timestamp,
+}
+
+impl AuditRecord {
+    pub fn digest_of_reason(reason: &str) -> Digest {
+        Digest::of_bytes(reason.as_bytes())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -198,6 +207,10 @@ pub struct AuditRow {
 pub struct AuditHead {
     pub count: u64,
     pub head: Digest,
+    /// The first row that is keyed; those before it are from before there was a key.
+    pub keyed_from: u64,
+    /// Whether it carries the proof that somebody with the key wrote it.
+    pub is_sealed: bool,
 }
 
 /// A session that has an audit log, whether or not the session itself still exists.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::audit_chain::AuditKey;
 use crate::columns::Decode;
 use crate::commit::{Commit, statements};
 use crate::options::{DatabaseUrl, StoreOptions};
@@ -13,6 +14,7 @@ use crate::statement::{Param, Stmt, Written};
 use crate::{Realm, SessionKey, StoreError};
 
 mod audit;
+mod counters;
 mod life;
 mod logins;
 mod pages;
@@ -22,6 +24,7 @@ mod read;
 mod servers;
 mod users;
 
+pub use audit::AuditSealed;
 pub use read::MessageRange;
 pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
 
@@ -30,6 +33,7 @@ pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
 pub struct Store {
     backend: Arc<Backend>,
     counters: Arc<Counters>,
+    audit_key: Option<AuditKey>,
 }
 
 enum Backend {
@@ -63,6 +67,7 @@ impl Store {
     /// Creates or upgrades the tables. An SQLite file is locked against other processes until the store is closed.
     pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
+        let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 let counters = Arc::clone(&counters);
@@ -71,11 +76,12 @@ impl Store {
             DatabaseUrl::SqliteMemory => Backend::Sqlite(Sqlite::open(None, &options, Arc::clone(&counters))?),
             DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open(&url, &options, &counters).await?),
         };
-        Ok(Self { backend: Arc::new(backend), counters })
+        Ok(Self { backend: Arc::new(backend), counters, audit_key })
     }
 
     /// For looking only, also beside a running server. Every write fails with `ReadOnly`.
     pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
+        let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 Backend::Sqlite(blocking(move || Sqlite::open_read_only(&path, &options)).await?)
@@ -85,7 +91,7 @@ impl Store {
             }
             DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open_read_only(&url, &options).await?),
         };
-        Ok(Self { backend: Arc::new(backend), counters: Arc::new(Counters::default()) })
+        Ok(Self { backend: Arc::new(backend), counters: Arc::default(), audit_key })
     }
 
     /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was handed in.
@@ -151,6 +157,15 @@ impl Store {
         match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
             Backend::Postgres(postgres) => postgres.write(key, stmts).await,
+        }
+    }
+
+    /// A write that deletes what people wrote. On SQLite it is in no file any more within a minute; what PostgreSQL keeps
+    /// until its next vacuum, in its log and in its backups is not ours to remove.
+    async fn erase(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<(), StoreError> {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.erase(stmts).await,
+            Backend::Postgres(postgres) => postgres.write(key, stmts).await.map(drop),
         }
     }
 

@@ -12,6 +12,7 @@
 )]
 
 mod aborted;
+mod audit;
 mod chat;
 mod commands;
 mod disk;

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ const MARKER_DRAFT: &str = "codelab-memory.tmp";
 const WAL_FOLDER: &str = "wal";
 const WAL_CLOSED_PREFIX: &str = "closed-";
 const PROBE_FILE: &str = ".writable";
+/// A copy that is being made; no collection has such a name.
+const COPY_PREFIX: &str = ".copy-of-";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -92,6 +94,36 @@ pub fn is_usable(folder: &Path) -> Result<bool, Failure> {
         Err(Failure::Missing) => Ok(false),
         Err(broken) => Err(broken),
     }
+}
+
+/// Where a copy of a collection is made.
+pub fn copy_of(root: &Path, name: &CollectionName) -> PathBuf {
+    root.join(format!("{COPY_PREFIX}{name}"))
+}
+
+/// Puts a finished copy in the place of a collection. Cut short in between there is neither, and it is made from SQL.
+pub fn replace(folder: &Path, copy: &Path) -> Result<(), Failure> {
+    remove(folder)?;
+    fs::rename(copy, folder)?;
+    if let Some(root) = folder.parent() {
+        File::open(root)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Removes copies that were never finished.
+pub fn remove_copies(root: &Path) -> Result<(), Failure> {
+    let entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(COPY_PREFIX)) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 pub fn collections(root: &Path) -> Result<Vec<CollectionName>, Failure> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
 use codelab_protocol::{CallId, Timestamp};
+use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditHead, Epoch, Realm, Schedule, SessionKey, StoreError};
 
 use crate::commit::{Prepared, Standing, prepare};
@@ -65,11 +66,12 @@ impl Loaded {
         &self,
         realm: Realm,
         effects: Vec<Effect>,
+        audit_key: &AuditKey,
         activity: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<Prepared, StoreError> {
-        let standing =
-            Standing { key: self.key, epoch: self.epoch, realm, schedule: self.schedule, audit_head: &self.audit_head };
+        let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
+        let standing = Standing { key, epoch, realm, schedule, audit_head: &self.audit_head, audit_key };
         prepare(&self.session, effects, &standing, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }

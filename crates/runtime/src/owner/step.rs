@@ -69,7 +69,11 @@ impl Owner {
         if steps.is_empty() {
             return answer;
         }
-        let stored = match loaded.prepare(self.name.realm, effects, activity, time) {
+        let prepared = match self.runtime.store.audit_key() {
+            Ok(key) => loaded.prepare(self.name.realm, effects, key, activity, time),
+            Err(error) => Err(error),
+        };
+        let stored = match prepared {
             Ok(prepared) => self.store(prepared, None).await,
             Err(error) => Err(error),
         };

@@ -49,6 +49,7 @@ impl File {
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
+            master_key: secret("CODELAB_MASTER_KEY"),
             jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
             failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
             data_dir,

@@ -52,7 +52,7 @@ async fn an_approval_binds_to_what_was_shown() {
     let row = &audit["audit"][0];
     assert_eq!(
         (&row["call_id"], &row["tool_name"], &row["decision"]),
-        (&json!(call), &json!("write_file"), &json!("approve"))
+        (&json!(call), &json!("write_file"), &json!("APPROVE"))
     );
     assert_eq!((&row["original_args"]["path"], &row["decided_by"]), (&json!("a.txt"), &json!("1")));
     assert!(row["hash"].is_string() && row["timestamp"].is_string());
@@ -77,7 +77,7 @@ async fn an_edit_runs_what_the_person_wrote() {
     chat.result(call, "laptop", json!({ "success": true })).await.expect(200);
     chat.wait_for("task_completed", |_| true).await;
     let row = &chat.get(&chat.path("audit/")).await.expect(200)["audit"][0];
-    assert_eq!((&row["decision"], &row["modified_args"]["path"]), (&json!("edit"), &json!("b.txt")));
+    assert_eq!((&row["decision"], &row["modified_args"]["path"]), (&json!("EDIT"), &json!("b.txt")));
 }
 
 #[tokio::test]

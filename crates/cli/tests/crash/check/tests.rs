@@ -132,7 +132,7 @@ fn found() -> Found {
         tool_name: tool_name.to_owned(),
         original_args: Some(original),
         modified_args: None,
-        decision: "approve".to_owned(),
+        decision: "APPROVE".to_owned(),
         decided_by: "1".to_owned(),
         reason: None,
         timestamp: AT,

@@ -8,6 +8,7 @@ use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
+use crate::store::life::blank_audit;
 use crate::user::{NewProject, ProjectChange, ProjectRow};
 
 macro_rules! select_projects {
@@ -39,7 +40,7 @@ const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1 WHERE id
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch moves first: from then on no commit of them can add anything.
-const DELETE_CONTENTS: [&str; 15] = [
+const DELETE_CONTENTS: [&str; 16] = [
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
     "DELETE FROM events WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
@@ -51,9 +52,10 @@ const DELETE_CONTENTS: [&str; 15] = [
     "DELETE FROM pending_approvals WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM tool_calls WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM inputs WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
-    "UPDATE audit_logs SET original_args = NULL, modified_args = NULL \
-     WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
+    concat!(blank_audit!(), "session_key IN (SELECT id FROM sessions WHERE project_id = $1)"),
     "DELETE FROM sessions WHERE project_id = $1",
+    "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 ON CONFLICT DO NOTHING",
     "DELETE FROM interactions WHERE project_id = $1",
     "DELETE FROM spendings WHERE project_id = $1",
 ];
@@ -170,12 +172,12 @@ impl ProjectStore {
     }
 
     /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays,
-    /// without the arguments.
+    /// without arguments and reasons.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
         stmts.extend(DELETE_CONTENTS.iter().map(|sql| Stmt::any(sql, vec![id.into()])));
-        self.store.write(None, stmts).await.map(drop).map_err(missing)
+        self.store.erase(None, stmts).await.map_err(missing)
     }
 
     pub(super) fn fence(&self, now: Timestamp) -> Stmt {
