@@ -2,6 +2,8 @@
 //! kept in the data folder. It is in no database and no backup.
 
 use std::fmt;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use codelab_llm::Secret;
@@ -85,18 +87,19 @@ pub(crate) async fn seal_audit(store: &Store, data_dir: &Path, embedded: bool) -
         AuditSealed::Now { chains } => {
             tracing::info!(chains, "decisions from before the master key are sealed with it");
         }
-        // Each would break what the other writes.
-        AuditSealed::WithAnotherKey if !embedded && !store.leases_after(now).await?.is_empty() => {
-            return Err(StartError::OtherMasterKey);
-        }
         AuditSealed::WithAnotherKey => {
+            // Two servers with two keys would break what the other writes.
+            if !embedded && !store.leases_after(now).await?.is_empty() {
+                return Err(StartError::OtherMasterKey);
+            }
             tracing::warn!(
                 "the audit log was keyed with another master key: what it holds cannot be verified with this one"
             );
         }
         AuditSealed::NotAgain => return Err(StartError::Unsealed(file)),
     }
-    std::fs::write(&file, "").map_err(|error| StartError::Io { what: file.display().to_string(), error })
+    let made = OpenOptions::new().create(true).append(true).mode(0o600).open(&file);
+    made.map(drop).map_err(|error| StartError::Io { what: file.display().to_string(), error })
 }
 
 #[cfg(test)]

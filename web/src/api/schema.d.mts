@@ -711,7 +711,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description Events after this number; `Last-Event-ID` says the same and wins. */
+                    /**
+                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
+                     *     and then the log from its start.
+                     */
                     after?: number;
                     /** @description `false`: the stored events, then the end. */
                     follow?: boolean;
@@ -1675,6 +1678,47 @@ export interface paths {
             };
         };
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let the agent forget one thing */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                    /** @description The id that adding or a search answered with */
+                    context_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description It is not remembered any more */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
         options?: never;
         head?: never;
         patch?: never;
@@ -2866,6 +2910,10 @@ export interface components {
             /** @description An event, or how the turn stands in the frame that closes the stream. */
             data: string;
         };
+        /**
+         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
+         *     never got that far: then the log follows from its start.
+         */
         Gap: {
             /** Format: int64 */
             from: number;
