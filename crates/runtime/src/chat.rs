@@ -115,13 +115,15 @@ impl Runtime {
         })
     }
 
-    /// Whether this turn of a session has begun and waits for a place at its agent.
+    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in a budget.
     pub async fn waits_for_agent(&self, session: &OwnedSession, turn: TurnId) -> Result<bool, RuntimeError> {
         let Some(row) = self.inner.store.session(Realm::Project, session.id()).await? else { return Ok(false) };
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let turn = session.turn().filter(|now| now.id == turn);
-        Ok(turn.is_some_and(|turn| turn.threads().any(|thread| matches!(thread.phase, Phase::Queued))))
+        Ok(turn.is_some_and(|turn| {
+            turn.threads().any(|thread| matches!(thread.phase, Phase::Queued | Phase::AwaitingRoom))
+        }))
     }
 
     pub async fn chat_answer(

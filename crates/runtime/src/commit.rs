@@ -148,10 +148,12 @@ impl Prepared {
                 let (agent, turn, task, usage) = (spending.agent, spending.turn, spending.task, spending.usage);
                 commit.spendings.push(NewSpending { agent, turn, task, usage, at: now });
             }
-            Effect::ProjectBudget(budget) => {
+            Effect::ProjectBudget { budget, granted } => {
                 commit.project_budget = Some(ProjectBudget {
                     budget_micro_usd: budget.usd.map(|usd| (usd * MICROS).round() as u64),
                     budget_tokens: budget.tokens,
+                    granted_micro_usd: (granted.usd * MICROS).round() as u64,
+                    granted_tokens: granted.tokens,
                     at: now,
                 });
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use codelab_engine::{Answer, Budget, Downtime, Input};
 use codelab_store::{Realm, SessionKey, StoreError};
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use self::loaded::{Loaded, Moment};
@@ -78,6 +78,8 @@ pub(crate) struct Owner {
     loaded: Option<Loaded>,
     models: ModelTasks,
     places: Places,
+    /// Tells of room in the project's budget, since the last step looked.
+    room: Option<watch::Receiver<()>>,
     began: Began,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
@@ -95,6 +97,7 @@ impl Owner {
             loaded: None,
             models: ModelTasks::default(),
             places: Places::default(),
+            room: None,
             began: Began::default(),
             retry: None,
             down: None,
@@ -108,8 +111,9 @@ impl Owner {
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
             let patience = runtime.live.patience(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
-            let idle = nothing_ends && !self.places.is_waiting();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
+            let awaits_room = self.loaded.as_ref().is_some_and(|loaded| loaded.session.awaits_room());
+            let idle = nothing_ends && !self.places.is_waiting() && !awaits_room;
             // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
@@ -131,6 +135,9 @@ impl Owner {
                         all.push(granted);
                     }
                     Box::pin(self.inside(all)).await;
+                }
+                () = room_changed(&mut self.room), if awaits_room && retry_at.is_none() => {
+                    Box::pin(self.inside(vec![Input::RoomChanged])).await;
                 }
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((inputs, _)) = self.retry.take() {
@@ -251,6 +258,7 @@ impl Owner {
     fn forget(&mut self) {
         self.models = ModelTasks::default();
         self.places = Places::default();
+        self.room = None;
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);
@@ -309,6 +317,18 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.forget();
+        self.runtime.registry.owner_left(&self.feed);
+    }
+}
+
+/// Waits until more may be left of the project's budget; for ever where nobody tells.
+async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
+    let told = match room {
+        Some(room) => room.changed().await.is_ok(),
+        None => false,
+    };
+    if !told {
+        std::future::pending().await
     }
 }
 

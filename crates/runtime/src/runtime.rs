@@ -140,6 +140,7 @@ impl Runtime {
             store: parts.store.clone(),
             cache: parts.cache.clone(),
             model: Arc::clone(&parts.model),
+            default_model: parts.default_model.clone(),
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };

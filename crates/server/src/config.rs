@@ -100,6 +100,8 @@ pub struct LlmSettings {
     pub prices: PriceTable,
     pub timeout_seconds: u64,
     pub idle_timeout_seconds: u64,
+    /// Waits that the model server announced; a longer one fails the call at once.
+    pub rate_limit_wait_seconds: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -139,6 +141,8 @@ impl JwtAlgorithm {
     }
 }
 
+/// The embedded database, in the data folder.
+pub(crate) const DEFAULT_DATABASE: &str = "codelab.db";
 /// The model of agents that name none.
 pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
 
@@ -167,6 +171,11 @@ impl Settings {
     pub fn is_exposed(&self) -> bool {
         !self.addr.ip().is_loopback()
     }
+}
+
+/// What is wrong with the database's address; most people set it by its plain name.
+pub(crate) fn wrong_database(why: &str) -> ConfigError {
+    wrong("database.url", &format!("{why} (check DATABASE_URL)"))
 }
 
 pub(crate) fn wrong(setting: &str, why: &str) -> ConfigError {

@@ -26,8 +26,9 @@ const MAX_HEADERS: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long open connections may take to finish when the server stops.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// How long open connections may take to finish when the server stops: the grace of model calls, whose turns are shown to
+/// their end, and a moment to write that.
+const GOODBYE: Duration = Duration::from_secs(10 + 5);
 
 /// Listens with room for a burst of connections.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {

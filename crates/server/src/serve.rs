@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
-use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
+use crate::config::{ConfigError, DEFAULT_DATABASE, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
 use crate::models::KnownModels;
@@ -77,7 +77,7 @@ impl Server {
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
         let starter_pack = starter_pack()?;
-        let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
+        let store = open_store(&settings).await?;
         let names = Arc::new(Names::new(&settings));
         // Before anything is taken over: neither a taken port nor a taken data folder may disturb a running server.
         let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
@@ -210,6 +210,16 @@ async fn keep_logins_tidy(logins: Logins) {
     }
 }
 
+/// A database that was configured and cannot be used is a wrong setting.
+async fn open_store(settings: &Settings) -> Result<Store, StartError> {
+    let place = &settings.database;
+    let is_default = *place == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
+    Store::open(StoreOptions::new(place.clone())).await.map_err(|error| match is_default {
+        true => StartError::Store(error),
+        false => wrong_database(&format!("{place} cannot be used: {error}")).into(),
+    })
+}
+
 /// Names this run of the server, and ends the leases of those that are gone: all others of an embedded database, and the
 /// run that used this data folder before.
 async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<String, StartError> {
@@ -286,6 +296,7 @@ fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
         model_map: llm.model_map.clone(),
         timeout: Duration::from_secs(llm.timeout_seconds),
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
+        rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
         ..OpenAiConfig::new(url)
     };

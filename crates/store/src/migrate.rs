@@ -21,6 +21,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "events_in_order",
         sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
     },
+    Migration {
+        version: 5,
+        name: "notes_and_grants",
+        sql: include_str!("../migrations/sqlite/0005_notes_and_grants.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -31,6 +36,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 4,
         name: "events_in_order",
         sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "notes_and_grants",
+        sql: include_str!("../migrations/postgres/0005_notes_and_grants.sql"),
     },
 ];
 

@@ -7,6 +7,7 @@ use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId, SwitchEntry, TaskId,
     Timestamp, TurnId, TurnStatus, UserId,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Epoch, Realm, SessionKey, StoreError};
@@ -116,6 +117,26 @@ impl StoredMessage {
             Origin { plan_id: Some(plan), task_id: Some(task) } => Ok(Some((plan, task))),
             _ => Err(StoreError::Invalid("a task's message names its plan and its task".to_owned())),
         }
+    }
+}
+
+/// What few messages say beside their text.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct MessageNotes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl MessageNotes {
+    pub fn of(message: &Message) -> Option<Self> {
+        let Message { answers, task_id, warnings, .. } = message;
+        let has_any = answers.is_some() || task_id.is_some() || !warnings.is_empty();
+        has_any.then(|| Self { answers: answers.clone(), task_id: task_id.clone(), warnings: warnings.clone() })
     }
 }
 

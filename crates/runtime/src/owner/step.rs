@@ -46,11 +46,18 @@ impl Owner {
         let time = moment.now;
         let before = loaded.session.clone();
         let space = loaded.space.clone();
+        // Before the engine looks, so that no change after its look goes unheard.
+        match (&mut self.room, &space) {
+            (Some(room), _) => drop(room.borrow_and_update()),
+            (None, Some(space)) => self.room = Some(space.room()),
+            (None, None) => {}
+        }
         let (mut effects, mut steps, mut activity) = (Vec::new(), Vec::new(), None);
         let mut answer = Err(RuntimeError::SessionNotFound);
         for input in inputs {
             // What the server does by itself is not the session's activity.
-            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
+            let is_activity =
+                !matches!(input, Input::Tick | Input::RoomChanged | Input::ModelWaits { .. } | Input::Recovered { .. });
             let (applied, changes) =
                 loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
             answer = match applied {

@@ -12,7 +12,8 @@ use codelab_store::DatabaseUrl;
 
 use super::file::{File, PolicyTable, PriceRow, ServerTable};
 use super::{
-    ChatSettings, ConfigError, HttpSettings, JwtSettings, LlmSettings, Origin, Settings, SpaceSettings, wrong,
+    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, Origin, Settings,
+    SpaceSettings, wrong, wrong_database,
 };
 
 /// Longer waits would leave the calendar.
@@ -22,8 +23,8 @@ impl File {
     pub fn checked(self, data_dir: PathBuf, environment: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
         self.check_ranges()?;
         let database = match &self.database.url {
-            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong("database.url", &error.to_string()))?,
-            None => DatabaseUrl::SqliteFile(data_dir.join("codelab.db")),
+            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong_database(&error.to_string()))?,
+            None => DatabaseUrl::SqliteFile(data_dir.join(DEFAULT_DATABASE)),
         };
         let page_locale = self.locale.as_deref().map(locale).transpose()?;
         let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
@@ -32,11 +33,7 @@ impl File {
             database,
             mode: if self.multi_agent_mode { Mode::Multi } else { Mode::Single },
             limits: self.engine_limits(),
-            prompt: PromptLimits {
-                messages: self.context.messages,
-                tokens: self.context.tokens,
-                tool_result_bytes: self.context.tool_result_bytes,
-            },
+            prompt: self.prompt_limits(),
             region: region(page_locale.unwrap_or_default(), &self.context.timezone)?,
             page_locale,
             log_prompts: self.context.log_prompts,
@@ -65,6 +62,7 @@ impl File {
             ("limits.task_timeout_seconds", limits.task_timeout_seconds, false),
             ("limits.model_timeout_seconds", limits.model_timeout_seconds, false),
             ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds, false),
+            ("limits.rate_limit_wait_seconds", limits.rate_limit_wait_seconds, true),
             ("limits.steps", limits.steps.into(), false),
             ("limits.repeats", limits.repeats.into(), false),
             ("limits.body_bytes", limits.body_bytes as u64, false),
@@ -103,6 +101,15 @@ impl File {
             plan_approval_usd: self.plan.approval_usd,
             compact_tokens: Some(self.context.compact_tokens).filter(|tokens| *tokens > 0),
             multiple_tool_calls: self.multiple_tool_calls,
+            prompt: self.prompt_limits(),
+        }
+    }
+
+    fn prompt_limits(&self) -> PromptLimits {
+        PromptLimits {
+            messages: self.context.messages,
+            tokens: self.context.tokens,
+            tool_result_bytes: self.context.tool_result_bytes,
         }
     }
 
@@ -118,6 +125,7 @@ impl File {
             prices: price_table(&self.prices)?,
             timeout_seconds: self.limits.model_timeout_seconds,
             idle_timeout_seconds: self.limits.model_idle_timeout_seconds,
+            rate_limit_wait_seconds: self.limits.rate_limit_wait_seconds,
         })
     }
 

@@ -5,7 +5,7 @@ use codelab_protocol::ApprovalInfo;
 
 use super::{AuditAppended, Commit, NewSession};
 use crate::StoreError;
-use crate::row::{AuditRow, StoredEvent, StoredMessage};
+use crate::row::{AuditRow, MessageNotes, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
 
 const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, \
@@ -40,12 +40,12 @@ const UPDATE_SESSION_BOTH: &str = update_session!(", wake_at = $4, running = $5,
 const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
 
 const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, message_id, role, agent_id, name, \
-     tool_call_id, timestamp, error, usage, tool_calls, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+     tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
 
 const INSERT_TASK_MESSAGE: &str = "INSERT INTO task_messages (session_key, plan_id, task_id, ord, turn, message_id, \
-     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
+     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
 
 const INSERT_EVENT: &str = "INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
@@ -212,6 +212,7 @@ fn own_messages(commit: &Commit) -> u64 {
 fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError> {
     let thread = stored.thread()?;
     let message = stored.message;
+    let notes = MessageNotes::of(&message).map_or(Ok(Param::Null), |notes| json(&notes))?;
     let tool_calls = match message.tool_calls.as_slice() {
         [] => Param::Null,
         calls => json(&calls)?,
@@ -232,6 +233,7 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
         message.error.into(),
         message.usage.as_ref().map_or(Ok(Param::Null), json)?,
         tool_calls,
+        notes,
         message.content.into(),
     ]);
     Ok(Stmt::one(sql, params))

@@ -9,7 +9,8 @@ use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::columns::Columns;
 use crate::row::{
-    ApprovalRow, ApprovalStatus, ContextRow, InputRow, Schedule, SessionRow, StoredEvent, StoredMessage, ToolCallRow,
+    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionRow, StoredEvent, StoredMessage,
+    ToolCallRow,
 };
 use crate::statement::Param;
 use crate::{Epoch, Realm, SessionKey, StoreError};
@@ -39,7 +40,7 @@ const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_
 
 macro_rules! message_columns {
     () => {
-        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content"
+        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content"
     };
 }
 pub(super) use message_columns;
@@ -229,9 +230,20 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
     let (timestamp, error) = (row.time()?, row.flag()?);
     let usage = row.optional_json()?;
     let tool_calls = row.optional_json()?.unwrap_or_default();
+    let MessageNotes { answers, task_id, warnings } = row.optional_json()?.unwrap_or_default();
     let content = row.string()?;
-    let message =
-        Message { message_id, role, content, agent_id, name, tool_calls, tool_call_id, timestamp, usage, error };
+    let message = Message {
+        agent_id,
+        name,
+        tool_calls,
+        tool_call_id,
+        usage,
+        error,
+        answers,
+        task_id,
+        warnings,
+        ..Message::new(message_id, role, content, timestamp)
+    };
     Ok(StoredMessage { ord, turn, task: None, message })
 }
 

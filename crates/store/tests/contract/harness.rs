@@ -185,18 +185,8 @@ pub fn event(seq: u64, turn: u64) -> StoredEvent {
 }
 
 pub fn message(ord: u64, turn: u64, content: &str) -> StoredMessage {
-    let message = Message {
-        message_id: MessageId::parse(&format!("m{ord}")).unwrap(),
-        role: Role::User,
-        content: content.to_owned(),
-        agent_id: None,
-        name: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        timestamp: at(ord as i64),
-        usage: None,
-        error: false,
-    };
+    let id = MessageId::parse(&format!("m{ord}")).unwrap();
+    let message = Message::new(id, Role::User, content.to_owned(), at(ord as i64));
     StoredMessage { ord, turn: TurnId(turn), task: None, message }
 }
 

@@ -1,6 +1,6 @@
 //! What can be read, and that reading disturbs nothing.
 
-use codelab_protocol::TurnId;
+use codelab_protocol::{CallId, TaskId, TurnId};
 use codelab_store::{Commit, MessageRange, Realm, Store, StoreError};
 use futures_util::FutureExt as _;
 
@@ -12,6 +12,11 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     commit.messages.extend((2..=9).map(|ord| message(ord, ord.div_ceil(3), "more")));
     // A message of the last turn that was queued while an earlier one still ran.
     commit.messages[6].turn = TurnId(4);
+    let noted = &mut commit.messages[7].message;
+    noted.answers = CallId::parse("call-1").ok();
+    noted.task_id = TaskId::parse("a").ok();
+    noted.warnings = vec!["cut".to_owned()];
+    let noted = noted.clone();
     harness.store.commit(commit).await.unwrap();
     harness.session("another").await;
     let last = |before, limit| MessageRange::Last { before, limit };
@@ -27,6 +32,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
         let ords: Vec<_> = found.iter().map(|message| message.ord).collect();
         assert_eq!(ords, expected.collect::<Vec<_>>(), "{range:?}");
     }
+    assert_eq!(harness.store.messages(key, last(None, 1)).await.unwrap()[0].message, noted);
     assert!(harness.store.messages(key, last(None, 0)).await.unwrap().is_empty());
     for (after, expected) in [(0, 1..=9), (3, 4..=9)] {
         let found = harness.store.history(key, after).await.unwrap();

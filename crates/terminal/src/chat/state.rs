@@ -244,6 +244,8 @@ impl State {
     fn message(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
         let message = &created.message;
         match message.role {
+            // Shown as what it answers: the result of the call that asked.
+            Role::User if message.answers.is_some() => {}
             Role::User if created.origin.task_id.is_none() => {
                 self.last_answer = None;
                 if !self.is_working() {
@@ -258,7 +260,7 @@ impl State {
             Role::Assistant if self.is_main(&created.origin) => self.answer(created, out),
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
-        out.extend(created.warnings.iter().map(|warning| Block::Notice(warning.clone())));
+        out.extend(message.warnings.iter().map(|warning| Block::Notice(warning.clone())));
     }
 
     fn answer(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {

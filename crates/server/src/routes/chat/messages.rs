@@ -52,7 +52,11 @@ pub(in super::super) async fn send(
     JsonBody(body): JsonBody<SendMessage>,
 ) -> ApiResult<Response> {
     let text = body.content.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("content"))?;
-    let target = body.target_agent.filter(|target| !target.trim().is_empty());
+    let target = body.target_agent;
+    if target.as_ref().is_some_and(|target| target.trim().is_empty()) {
+        let why = "target_agent must name an agent; leave it out to have the request planned";
+        return Err(ApiError::invalid(why).with("field", "target_agent"));
+    }
     let identity = chat.user.identity();
     let caller = CallerContext {
         user_id: Some(identity.user_id),
@@ -71,7 +75,7 @@ pub(in super::super) async fn send(
     }
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|part| {
         part.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))

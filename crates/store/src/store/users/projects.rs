@@ -13,7 +13,8 @@ use crate::user::{NewProject, ProjectChange, ProjectRow};
 macro_rules! select_projects {
     ($where:literal) => {
         concat!(
-            "SELECT id, name, description, budget_micro_usd, budget_tokens, is_default, created_at, updated_at ",
+            "SELECT id, name, description, budget_micro_usd, budget_tokens, granted_micro_usd, granted_tokens, ",
+            "is_default, created_at, updated_at ",
             "FROM projects WHERE user_id = $1 ",
             $where
         )
@@ -34,8 +35,8 @@ const NUMBER: &str = "SELECT id FROM projects WHERE nonce = $1";
 pub(super) const FENCE: &str = "UPDATE projects SET updated_at = $1 WHERE id = $2 AND user_id = $3";
 const SET_NAME: &str = "UPDATE projects SET name = $1 WHERE id = $2";
 const SET_DESCRIPTION: &str = "UPDATE projects SET description = $1 WHERE id = $2";
-const SET_BUDGET_USD: &str = "UPDATE projects SET budget_micro_usd = $1 WHERE id = $2";
-const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1 WHERE id = $2";
+const SET_BUDGET_USD: &str = "UPDATE projects SET budget_micro_usd = $1, granted_micro_usd = 0 WHERE id = $2";
+const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch moves first: from then on no commit of them can add anything.
@@ -203,6 +204,8 @@ fn project(row: &mut Columns<'_>) -> Result<ProjectRow, StoreError> {
         description: row.optional_string()?,
         budget_micro_usd: row.optional_count()?,
         budget_tokens: row.optional_count()?,
+        granted_micro_usd: row.count()?,
+        granted_tokens: row.count()?,
         is_default: row.flag()?,
         created_at: row.time()?,
         updated_at: row.time()?,
