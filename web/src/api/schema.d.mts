@@ -1075,7 +1075,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Answer a question */
+        /**
+         * Answer a question
+         * @description The answer is a user's message of the session, so the reply is that of a message: its events with
+         *     `Accept: text/event-stream`, otherwise its `message_id` as soon as it is durable.
+         */
         post: {
             parameters: {
                 query?: never;
@@ -1094,13 +1098,22 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Answered; the turn goes on */
+                /** @description The events of the answer */
                 200: {
                     headers: {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatAck"];
+                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                    };
+                };
+                /** @description Answered and durable; the turn goes on */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageAccepted"];
                     };
                 };
             };
@@ -1691,8 +1704,8 @@ export interface paths {
         put?: never;
         /**
          * Take the agent out of service
-         * @description Tasks that it works on are finished first, within 30 s; those that wait for it are refused. Until it is registered
-         *     again, messages to it get 503.
+         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
+         *     tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
          */
         post: {
             parameters: {
@@ -2647,6 +2660,8 @@ export interface components {
             last_activity: components["schemas"]["Timestamp"];
             /** Format: int64 */
             message_count: number;
+            /** @description A question of an agent waits for an answer. */
+            asks?: boolean;
         };
         ChatSessionList: {
             sessions: components["schemas"]["ChatSession"][];
@@ -2819,8 +2834,9 @@ export interface components {
         };
         /** @description What a direct call came to. */
         DirectAnswer: {
-            /** @description The assistant's message; the user's while the call waits for somebody. */
+            /** @description The user's message. */
             message_id: components["schemas"]["MessageId"];
+            response_message_id?: components["schemas"]["MessageId"] | null;
             mode: components["schemas"]["ChatMode"];
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["TurnStatus"];
@@ -2829,6 +2845,8 @@ export interface components {
             /** @description What the agent was reminded of from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
+            /** @description What the person should know about the answer: that it was cut, or that another model gave it. */
+            warnings?: string[];
             /** @description What the call waits for: the data of the event that asked. */
             pending?: Record<string, unknown> | null;
             error?: string | null;
@@ -2962,6 +2980,10 @@ export interface components {
             usage?: components["schemas"]["Usage"] | null;
             /** @description Set when this message reports a failure instead of an answer. */
             error?: boolean;
+            answers?: components["schemas"]["CallId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            /** @description What the person should know about this answer: that it was cut, or that another model gave it. */
+            warnings?: string[];
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -2975,9 +2997,8 @@ export interface components {
              */
             position?: number | null;
         };
-        MessageCreated: components["schemas"]["Message"] & components["schemas"]["Origin"] & {
+        MessageCreated: components["schemas"]["Origin"] & components["schemas"]["Message"] & {
             workflow_id?: components["schemas"]["WorkflowId"] | null;
-            warnings?: string[];
         };
         MessageDelta: components["schemas"]["Origin"] & {
             content: string;

@@ -165,7 +165,9 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
     return;
   }
   draft.queue = draft.queue.filter((id) => id !== data.message_id);
-  const item = messageItem(data, origin, data.warnings ?? []);
+  // Shown as what it answers.
+  if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
+  const item = messageItem(data, origin);
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
   if (data.usage && origin === undefined) {
@@ -183,8 +185,9 @@ function addHistory(draft: Draft, messages: readonly Message[]) {
   const isNew = (key: string) => !draft.positions.has(key);
   const older = messages
     .filter((message) => message.role !== "tool" && isNew(message.message_id))
+    .filter((message) => !message.answers || isNew(`question-${message.answers}`))
     .flatMap((message): Item[] => {
-      const item = messageItem(message, undefined, []);
+      const item = messageItem(message, undefined);
       const calls = (message.tool_calls ?? []).filter(
         (call) => isNew(call.call_id) && isNew(`question-${call.call_id}`),
       );
@@ -203,9 +206,10 @@ function finished(content: string | undefined): ToolState {
   }
 }
 
-function messageItem(data: Message, origin: Origin | undefined, warnings: readonly string[]): MessageItem {
+function messageItem(data: Message, origin: Origin | undefined): MessageItem {
   return {
-    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content, warnings },
+    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content },
+    warnings: data.warnings ?? [],
     ...{ role: data.role === "tool" ? "system" : data.role, agent: data.agent_id ?? undefined },
     ...{ isError: data.error ?? false, usage: data.usage ?? undefined },
   };
