@@ -56,6 +56,11 @@ pub enum Input {
         /// What the agent was reminded of for this call.
         recalled: Vec<String>,
     },
+    /// A model call that was asked for has not begun, because its user has too many at once; or it begins after that wait.
+    CallWaits {
+        call: ModelCallId,
+        waits: bool,
+    },
     /// The place that a thread waited for is there.
     PlaceGranted {
         lane: Lane,

@@ -116,6 +116,7 @@ impl Session {
                 step.decision(call_id, decision, digest, decided_by, known)?
             }
             Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
+            Input::CallWaits { call, waits } => step.call_waits(call, waits),
             Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
             Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
             Input::AgentGone { agent } => step.agent_gone(&agent),

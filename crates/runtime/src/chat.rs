@@ -72,6 +72,7 @@ impl Runtime {
             None => None,
         };
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
+        let _coming = self.inner.user_shares.turn(space.user(), id)?;
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
         let reader = self.reader(feed, taken.key, taken.answer);
@@ -206,6 +207,8 @@ impl Runtime {
 
     /// Runs the tasks of an ended plan again that did not end well.
     pub async fn retry_plan(&self, session: &OwnedSession, plan_id: PlanId) -> Result<Reader, RuntimeError> {
+        let user = SpaceKey::of_session(session).user;
+        let _coming = self.inner.user_shares.turn(user, session.id())?;
         self.submit(&name(session.id()), Outside::RetryPlan { plan_id }).await
     }
 
@@ -275,7 +278,7 @@ impl Runtime {
 
     /// All sessions of a user, from now on.
     pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user, Open::stream(&self.inner.metrics))
+        self.inner.user_events.listen(user, self.inner.store.clone(), Open::stream(&self.inner.metrics))
     }
 
     /// Whether the session is in memory here, or somebody reads its events.

@@ -25,9 +25,11 @@ use crate::metrics::{Metrics, Open};
 use crate::owner::{Birth, Mail, Outside, Reply, Taken};
 use crate::reader::{Reader, Scope};
 use crate::registry::{Name, Registry};
+use crate::shares::{ShareLimits, Shares};
 use crate::space::{Shared, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
+use crate::vitals::{Lease, Trials};
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
@@ -55,6 +57,7 @@ pub struct Parts {
     /// A worker space that nobody used for this long is cleaned up.
     pub space_idle_seconds: u64,
     pub chat: ChatLimits,
+    pub shares: ShareLimits,
 }
 
 /// How long old things are kept; 0 = for ever.
@@ -105,7 +108,11 @@ pub(crate) struct Inner {
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
     pub user_events: UserEvents,
+    /// What each user may have; the parts hold the limits only.
+    pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
+    pub lease: Lease,
+    pub trials: Arc<Trials>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
     /// Nothing more, at once.
@@ -133,6 +140,7 @@ impl Runtime {
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
+        let lease = Lease::until(timers::lease_end());
         parts.store.register_server(&parts.server_id, time, until).await?;
         let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone(), Arc::clone(&parts.metrics)));
         let shared = Shared {
@@ -146,7 +154,10 @@ impl Runtime {
         let (chat, woken) = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
             user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
+            user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,
+            lease,
+            trials: Arc::default(),
             spaces: Spaces::new(shared),
             memories,
             parts,
@@ -203,6 +214,11 @@ impl Runtime {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
+    }
+
+    /// How much of this server each user has.
+    pub fn shares(&self) -> &Arc<Shares> {
+        &self.inner.user_shares
     }
 
     /// The one global Chat.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use codelab_protocol::HealthStatus;
 use codelab_store::{SessionRef, StoreError};
+use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::metrics::Alert;
@@ -32,12 +33,21 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
         let time = now();
         match runtime.store.due_sessions(time, &runtime.server_id, time, MAX_DUE).await {
             Ok(due) => due.into_iter().for_each(|session| wake(&runtime, session)),
-            Err(error) => tracing::warn!(%error, "due sessions could not be read"),
+            Err(error) => log_failure(&error, "due sessions could not be read"),
         }
         looks += 1;
         if looks.is_multiple_of(SWEEP_EVERY_LOOKS) {
             runtime.registry.sweep();
+            runtime.user_shares.sweep();
         }
+    }
+}
+
+/// An outage of the database is in the log already, once for all who meet it.
+pub(crate) fn log_failure(error: &StoreError, what: &str) {
+    match error.is_outage() {
+        true => tracing::debug!(%error, "{what}"),
+        false => tracing::warn!(%error, "{what}"),
     }
 }
 
@@ -45,15 +55,23 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
 pub(crate) async fn lease(runtime: Arc<Inner>) {
     loop {
         if let Err(error) = resume_running(&runtime).await {
-            tracing::warn!(%error, "running sessions could not be read");
+            log_failure(&error, "running sessions could not be read");
         }
         if !pause(&runtime, RENEW_EVERY).await {
             return;
         }
-        if let Err(error) = renew(&runtime).await {
-            tracing::warn!(%error, "the server's lease could not be renewed");
+        // Before it is asked for: the database counts from when it hears of it.
+        let until = lease_end();
+        match renew(&runtime).await {
+            Ok(()) => runtime.lease.renewed(until),
+            Err(error) => log_failure(&error, "the server's lease could not be renewed"),
         }
     }
+}
+
+/// When a lease ends that begins now.
+pub(crate) fn lease_end() -> Instant {
+    Instant::now() + Duration::from_secs(LEASE_SECONDS)
 }
 
 async fn renew(runtime: &Inner) -> Result<(), StoreError> {
@@ -74,7 +92,7 @@ pub(crate) async fn retention(runtime: Arc<Inner>) {
     }
     loop {
         if let Err(error) = clean_up(&runtime, session_hours, event_days).await {
-            tracing::warn!(%error, "old sessions and events could not be cleaned up");
+            log_failure(&error, "old sessions and events could not be cleaned up");
         }
         if !pause(&runtime, CLEAN_EVERY).await {
             return;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region};
 use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
-use codelab_runtime::{Failpoint, Retention};
+use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
 use serde::Deserialize;
 
@@ -45,6 +45,8 @@ pub struct Settings {
     pub page_locale: Option<Locale>,
     pub log_prompts: bool,
     pub body_bytes: usize,
+    /// How much of the server one user may have.
+    pub shares: ShareLimits,
     pub llm: LlmSettings,
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,

@@ -116,6 +116,8 @@ pub(crate) fn global_chat_agents() -> OpenApiRouter<App> {
 pub(crate) fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::live))
         .routes(routes!(page::openapi))
         .routes(routes!(page::docs))
         .routes(routes!(page::index))

@@ -23,6 +23,7 @@ use crate::listen;
 use crate::models::KnownModels;
 use crate::openapi::{document, openapi_json};
 use crate::page::Page;
+use crate::private::{private_data_folder, write_private};
 use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
 use crate::users::{LOGIN_HOUSEKEEPING, LoginTicket, Logins, Verifier};
@@ -70,8 +71,13 @@ impl Server {
             let what = what.to_owned();
             move |error| StartError::Io { what, error }
         };
+        Secrets::check(&settings)?;
+        let folder = settings.data_dir.clone();
+        let private = tokio::task::spawn_blocking(move || private_data_folder(&folder)).await;
+        let private = private.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+        private.map_err(io(&format!("data folder {}", settings.data_dir.display())))?;
         let secrets = Secrets::load(&settings)?;
-        std::fs::create_dir_all(&settings.data_dir).map_err(io(&settings.data_dir.display().to_string()))?;
+        Secrets::warn_of_short(&settings);
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
@@ -109,6 +115,7 @@ impl Server {
             bus: BusLimits::default(),
             space_idle_seconds: settings.spaces.idle_timeout_seconds,
             chat: settings.chat.limits,
+            shares: settings.shares,
         })
         .await?;
         let app = App {
@@ -222,7 +229,7 @@ async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<Str
         store.end_lease(before.trim(), time).await?;
     }
     let id = random_hex(8);
-    std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
+    write_private(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
     Ok(id)
 }
 

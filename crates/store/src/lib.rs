@@ -16,6 +16,7 @@ mod sqlite;
 mod statement;
 mod store;
 mod user;
+mod vitals;
 
 pub use chat::{
     AgentUsage, ChatSessionRow, InteractionId, InteractionRow, NewInteraction, NewSpending, OpenApproval, PlanRow,
@@ -36,3 +37,4 @@ pub use row::{
 pub use sqlite::backup::restore_sqlite;
 pub use store::{AgentPlace, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
+pub use vitals::Pulse;

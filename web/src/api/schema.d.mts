@@ -229,7 +229,85 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the server is well */
+        /**
+         * Whether the server is well
+         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Healthy, degraded or unhealthy */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Health"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whether the process answers
+         * @description It does so also while the database is away: starting it again would not help.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description It answers */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Alive"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether requests should be sent to this server */
         get: {
             parameters: {
                 query?: never;
@@ -2316,6 +2394,10 @@ export interface components {
             project_id: components["schemas"]["ProjectId"];
             agent: components["schemas"]["AgentName"];
             usage: components["schemas"]["UsageTotal"];
+        };
+        /** @description The process answers; nothing more is said. */
+        Alive: {
+            status: string;
         };
         AnswerQuestion: {
             answer: string;

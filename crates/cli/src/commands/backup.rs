@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use codelab_store::{DatabaseUrl, Store, StoreOptions, restore_sqlite};
 
@@ -47,7 +47,8 @@ impl Restore {
         let DatabaseUrl::SqliteFile(path) = settings.database else {
             bail!("only the embedded database can be restored; use PostgreSQL's own tools");
         };
-        std::fs::create_dir_all(&settings.data_dir)?;
+        codelab_server::private_data_folder(&settings.data_dir)
+            .with_context(|| format!("data folder {}", settings.data_dir.display()))?;
         restore_sqlite(&self.file, &path)?;
         say(&format!("restored {} from {}", path.display(), self.file.display()));
         Ok(ExitCode::SUCCESS)

@@ -14,10 +14,14 @@
 mod aborted;
 mod chat;
 mod commands;
+mod connections;
 mod disk;
+mod health;
 mod kills;
 mod lab;
+mod logs;
 mod plans;
+mod private;
 mod process;
 mod stalled;
 mod stopping;

@@ -3,10 +3,10 @@
 use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
 
 use super::thread::LostCall;
-use super::{OpenCall, Phase, REFUSED, Thread, Work, error_data};
+use super::{OpenCall, Phase, REFUSED, Thread, Turn, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, WorkOutcome};
+use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -35,6 +35,30 @@ impl Step<'_, '_> {
         let ended = outcome.map(|outcome| Ended { outcome, worked_ms: thread.worked_ms });
         let status = self.world.space.leave(thread.lane, &agent, ended);
         self.show_left(thread, agent, status);
+    }
+
+    /// A call that has not begun is not work: the clock of its thread stands still until it does.
+    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> Answer {
+        let wanted = |turn: &Turn| turn.threads().any(|thread| thread.model_call() == Some(call));
+        if !self.session.turn.as_ref().is_some_and(wanted) {
+            return Answer::Nothing;
+        }
+        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
+        match (waits, thread.since) {
+            (true, Some(since)) => {
+                thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
+                thread.since = None;
+                self.changed = true;
+            }
+            // Only a thread that holds a place works against a clock.
+            (false, None) if thread.place.is_some() => {
+                thread.since = Some(self.world.now);
+                self.changed = true;
+            }
+            _ => {}
+        }
+        self.put(thread);
+        Answer::Nothing
     }
 
     /// Expires what is due: an approval nobody gave, a result that never came, work that takes too long.

@@ -43,6 +43,7 @@ impl Shard {
     pub fn open(folder: &Path, layout: Layout) -> Result<Self, Failure> {
         folder::remove_flushed_log(folder)?;
         let engine = guarded(|| EdgeShard::load(folder, None))?;
+        folder::make_private(folder)?;
         Ok(Self::of(folder, layout, engine))
     }
 
@@ -146,7 +147,8 @@ impl Shard {
             Ok(())
         });
         self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
-        flushed
+        flushed?;
+        Ok(folder::make_private(&self.folder)?)
     }
 
     fn guarded<T>(&self, work: impl FnOnce(&EdgeShard) -> Result<T, OperationError>) -> Result<T, Failure> {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::due::{Need, Place};
 use super::{InteractionId, Memories, RebuildError, collection, remembered};
 use crate::space::SpaceKey;
+use crate::timers::log_failure;
 
 /// Interactions indexed or read at once.
 const BATCH: usize = 100;
@@ -76,7 +77,7 @@ impl Memories {
             if !self.look().await {
                 is_swept = is_swept || self.sweep().await;
                 if let Err(error) = self.index_all().await {
-                    tracing::warn!(%error, "what agents remember is not indexed yet");
+                    log_failure(&error, "what agents remember is not indexed yet");
                 }
                 self.catch_up().await;
             }

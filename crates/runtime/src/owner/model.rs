@@ -11,7 +11,7 @@ use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair, classification_request,
     joining_request, planning_request, step_request, summary_request,
 };
-use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
+use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, UserId};
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
 use tokio::task::{JoinError, JoinHandle};
@@ -22,7 +22,9 @@ use crate::clock::now;
 use crate::feed::{Answer, Feed};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
+use crate::shares::{ModelPlace, Shares};
 use crate::space::{Crew, Space};
+use crate::timers::log_failure;
 
 /// The model calls under way, and those whose agents are still being reminded; dropping one aborts it.
 #[derive(Default)]
@@ -37,6 +39,7 @@ struct ModelTask {
 
 enum Ended {
     Recalled(ModelCall, Vec<String>),
+    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
     Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
 }
 
@@ -44,6 +47,8 @@ enum Ended {
 pub(crate) enum Next {
     /// The call can be made: this is what its agent is reminded of.
     Recalled(ModelCall, Vec<String>),
+    /// The call waited for its user's share and can be made now.
+    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
     Outcome(Input),
 }
 
@@ -74,7 +79,7 @@ impl ModelTasks {
             self.0.swap_remove(place);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),
-                Next::Recalled(..) => None,
+                Next::Recalled(..) | Next::Admitted(..) => None,
             });
         }
         outcomes
@@ -86,6 +91,16 @@ impl ModelTasks {
         let task = tokio::spawn(async move {
             let recalled = space.recall(&call.agent, &asked).await;
             Ended::Recalled(call, recalled)
+        });
+        self.0.push(ModelTask { id, calls: false, task });
+    }
+
+    /// The call waits until its user has fewer of them.
+    fn hold(&mut self, call: ModelCall, recalled: Option<Vec<String>>, shares: Arc<Shares>, user: UserId) {
+        let id = call.id;
+        let task = tokio::spawn(async move {
+            let place = shares.model_call(user).await;
+            Ended::Admitted(call, recalled, place)
         });
         self.0.push(ModelTask { id, calls: false, task });
     }
@@ -103,6 +118,7 @@ impl ModelTasks {
 fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
     let (outcome, recalled) = match ended {
         Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
+        Ok(Ended::Admitted(call, recalled, place)) => return Next::Admitted(call, recalled, place),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
             tracing::error!(%error, "a model call ended abnormally");
@@ -119,8 +135,28 @@ impl Drop for ModelTask {
 }
 
 impl Owner {
-    /// `recalled`: what the agent is reminded of where it begins with this call.
+    /// Calls the model, or waits for its user's share. `recalled`: what the agent is reminded of where it begins with this
+    /// call.
     pub(super) async fn call_model(&mut self, call: ModelCall, recalled: Option<Vec<String>>) {
+        let user = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()).map(|space| space.user());
+        let shares = &self.runtime.user_shares;
+        match user.map(|user| (user, shares.model_call_now(user))) {
+            None => self.make_call(call, recalled, ModelPlace::of_nobody()).await,
+            Some((_, Some(place))) => self.make_call(call, recalled, place).await,
+            Some((user, None)) => {
+                self.held.push(call.id);
+                self.models.hold(call, recalled, Arc::clone(shares), user);
+            }
+        }
+    }
+
+    /// Whether the turn still waits for this call.
+    pub(super) fn wants(&self, id: ModelCallId) -> bool {
+        let wanted = self.loaded.as_ref().map(|loaded| loaded.session.model_calls());
+        wanted.is_some_and(|wanted| wanted.iter().any(|(call, _)| *call == id))
+    }
+
+    pub(super) async fn make_call(&mut self, call: ModelCall, recalled: Option<Vec<String>>, place: ModelPlace) {
         let request = self.request(&call, recalled).await;
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
@@ -137,6 +173,7 @@ impl Owner {
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let task = tokio::spawn(async move {
+            let _place = place;
             match request {
                 Ok((request, recalled)) => Ended::Finished(perform(&runtime, &feed, &call, request).await, recalled),
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
@@ -222,14 +259,16 @@ impl Owner {
 
     async fn crew_at_hand(&self) -> Result<Option<Arc<Crew>>, ModelFailure> {
         self.crew().await.map_err(|error| {
-            tracing::error!(%error, "the project's agents could not be read");
+            if !error.is_outage() {
+                tracing::error!(%error, "the project's agents could not be read");
+            }
             failure(ErrorCode::DbReadError, "The project's agents could not be read")
         })
     }
 }
 
 fn unreadable(error: &StoreError) -> ModelFailure {
-    tracing::error!(%error, "the history could not be read");
+    log_failure(error, "the history could not be read");
     failure(ErrorCode::DbReadError, "The session's history could not be read")
 }
 

@@ -50,7 +50,7 @@ impl Owner {
         let mut answer = Err(RuntimeError::SessionNotFound);
         for input in inputs {
             // What the server does by itself is not the session's activity.
-            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
+            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. } | Input::CallWaits { .. });
             let (applied, changes) =
                 loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
             answer = match applied {
@@ -170,8 +170,9 @@ impl Owner {
         if let Some(space) = &loaded.space {
             let mut threads = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
             space.session_works(&self.name.id, threads.any(|thread| thread.phase.suspended().is_none()));
+            self.runtime.user_shares.works(space.user(), &self.name.id, loaded.session.is_running());
             self.began.note(&self.runtime.metrics, space, &prepared.events, loaded.session.turn());
-            self.runtime.user_events.publish(space.user(), &prepared.events);
+            self.runtime.user_events.publish(space.user(), loaded.key, &prepared.events);
             if prepared.remembers {
                 self.runtime.memories.added();
             }

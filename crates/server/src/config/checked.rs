@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region, Zone};
 use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
-use codelab_runtime::{Failpoint, Retention};
+use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use tokio::sync::Semaphore;
 
 use super::file::{File, PolicyTable, PriceRow, ServerTable};
 use super::{
@@ -41,6 +42,7 @@ impl File {
             page_locale,
             log_prompts: self.context.log_prompts,
             body_bytes: self.limits.body_bytes,
+            shares: self.shares(),
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             spaces: self.spaces(),
             chat: self.chat(),
@@ -103,6 +105,19 @@ impl File {
             plan_approval_usd: self.plan.approval_usd,
             compact_tokens: Some(self.context.compact_tokens).filter(|tokens| *tokens > 0),
             multiple_tool_calls: self.multiple_tool_calls,
+        }
+    }
+
+    /// 0 means none of these bounds.
+    fn shares(&self) -> ShareLimits {
+        let limits = &self.limits;
+        ShareLimits {
+            sessions_per_minute: limits.user_sessions_per_minute,
+            turns: limits.user_turns,
+            // A semaphore counts no further, and neither does anybody else.
+            model_calls: limits.user_model_calls.min(Semaphore::MAX_PERMITS),
+            streams: limits.user_streams,
+            requests_per_second: limits.user_requests_per_second,
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
 use codelab_llm::OpenAiConfig;
+use codelab_runtime::ShareLimits;
 use serde::Deserialize;
 
 use super::{ChatAccess, JwtAlgorithm};
@@ -122,6 +123,11 @@ pub(super) struct LimitsTable {
     pub steps: u32,
     pub switches: u32,
     pub repeats: u32,
+    pub user_sessions_per_minute: u32,
+    pub user_turns: usize,
+    pub user_model_calls: usize,
+    pub user_streams: usize,
+    pub user_requests_per_second: u32,
 }
 
 #[derive(Deserialize)]
@@ -218,6 +224,7 @@ impl Default for PlanTable {
 impl Default for LimitsTable {
     fn default() -> Self {
         let limits = Limits::default();
+        let shares = ShareLimits::default();
         Self {
             approval_timeout_seconds: limits.approval_timeout_seconds,
             tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
@@ -230,6 +237,11 @@ impl Default for LimitsTable {
             steps: limits.steps,
             switches: limits.switches,
             repeats: limits.repeats,
+            user_sessions_per_minute: shares.sessions_per_minute,
+            user_turns: shares.turns,
+            user_model_calls: shares.model_calls,
+            user_streams: shares.streams,
+            user_requests_per_second: shares.requests_per_second,
         }
     }
 }

@@ -134,6 +134,7 @@ pub(super) async fn create(
         Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
         None => default_project(&app, &mine).await?,
     };
+    app.runtime.shares().session(user.id())?;
     let space = SpaceKey { user: user.id(), project: project.id() };
     let id = app.runtime.create_chat(space, title, budget).await.or_missing(projects::not_found)?;
     let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;

@@ -54,7 +54,8 @@ pub(super) async fn search(
         Err(RebuildError::Memory(MemoryError::Invalid { reason, .. })) => return Err(ApiError::invalid(reason)),
         Err(RebuildError::Store(error)) => return Err(error.into()),
         Err(RebuildError::Memory(error)) => {
-            tracing::warn!(%error, "an agent's memory cannot be searched");
+            // What is wrong with the memory engine is told once, and shown by `/health`.
+            tracing::debug!(%error, "an agent's memory cannot be searched");
             return Err(ApiError::new(ErrorCode::AgentUnavailable, "The agent's memory cannot be searched now"));
         }
     };

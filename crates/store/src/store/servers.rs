@@ -12,6 +12,8 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
      lease_expires_at = excluded.lease_expires_at";
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
+// Changes nothing, and takes every step of a write.
+const PROBE: &str = "UPDATE servers SET lease_expires_at = lease_expires_at WHERE server_id = $1";
 const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
@@ -48,6 +50,11 @@ impl Store {
     pub async fn renew_lease(&self, server_id: &str, lease_until: Timestamp) -> Result<(), StoreError> {
         let params = vec![lease_until.into(), Param::text(server_id)];
         self.write(None, vec![Stmt::one(RENEW, params)]).await.map(drop)
+    }
+
+    /// Whether something can be written now: the same write as a renewed lease, without its effect.
+    pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
+        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])]).await.map(drop)
     }
 
     /// Its sessions are free for others at once; the row tells since when.

@@ -1,7 +1,7 @@
 //! What can be read, and that reading disturbs nothing.
 
 use codelab_protocol::TurnId;
-use codelab_store::{Commit, MessageRange, Realm, Store, StoreError};
+use codelab_store::{Commit, MessageRange, Realm, Store, StoreError, StoredEvent};
 use futures_util::FutureExt as _;
 
 use crate::harness::{FIRST, Harness, at, create, event, message};
@@ -45,6 +45,16 @@ pub async fn events_by_place(harness: Harness) -> Harness {
     for (after, limit, expected) in [(0, 100, vec![1, 2, 3, 4, 5, 6]), (2, 2, vec![3, 4]), (6, 9, vec![])] {
         assert_eq!(seqs(harness.store.events(key, after, limit).await.unwrap()), expected);
     }
+    let mut commit = Commit::new(key, FIRST);
+    commit.events.push(StoredEvent { body: "aйb😀cd".into(), ..event(7, 1) });
+    harness.store.commit(commit).await.unwrap();
+    for (skipped, chars, expected) in
+        [(0, 3, Some("aйb")), (3, 1, Some("😀")), (4, 9, Some("cd")), (6, 9, Some("")), (99, 1, Some(""))]
+    {
+        let piece = harness.store.event_piece(key, 7, skipped, chars).await.unwrap();
+        assert_eq!(piece.as_deref(), expected, "{chars} after {skipped}");
+    }
+    assert_eq!(harness.store.event_piece(key, 8, 0, 9).await.unwrap(), None);
     harness
 }
 

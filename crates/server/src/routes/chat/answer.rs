@@ -17,6 +17,13 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult, retry_after};
 
+/// What only readers get that take large events in pieces.
+macro_rules! large {
+    () => {
+        Item::LargeBegins { .. } | Item::LargePiece(_) | Item::LargeEnds
+    };
+}
+
 /// How long a request waits for an earlier message to end, or for a place at its agent.
 const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -102,7 +109,8 @@ async fn next_event(reader: &mut Reader) -> ApiResult<Option<ChatEvent>> {
         match reader.next().await? {
             Some(Item::Event(stored)) => return parse(&stored.body).map(Some),
             Some(Item::Settled(_)) | None => return Ok(None),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::Delta(_) | Item::Gap { .. } | large!()) => {}
         }
     }
 }
@@ -140,7 +148,8 @@ impl Seen {
                 self.note(event);
             }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::Delta(_) | Item::Gap { .. } | large!()) => {}
             // The server stops; the turn goes on when it is back.
             None => {
                 return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));

@@ -61,9 +61,11 @@ pub(in super::super) async fn send(
         locale: identity.locale.clone(),
     };
     let message = ChatMessage { text, target, client_message_id: body.client_message_id, caller };
+    // Before the message is taken: one whose stream is refused is not said.
+    let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
     let sent = app.runtime.chat_message(&chat.row, message).await?;
-    if wants_events(&headers) {
-        return Ok(sse::chat_response(sent.reader, chat.id().clone()));
+    if let Some(place) = place {
+        return Ok(sse::chat_response(sent.reader, chat.id().clone(), place));
     }
     match sent.agent {
         Some(agent) => answer::direct(&app, &chat.row, sent.reader, agent).await,
@@ -129,8 +131,9 @@ pub(in super::super) async fn events(
     Params(place): Params<Place>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
+    let room = app.runtime.shares().stream(chat.user.id())?;
     let reader = app.runtime.chat_events(&chat.row, after(&headers, &place)?, place.follows());
-    Ok(sse::chat_response(reader, chat.id().clone()))
+    Ok(sse::chat_response(reader, chat.id().clone(), room))
 }
 
 #[derive(Deserialize, IntoParams)]
