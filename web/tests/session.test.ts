@@ -82,6 +82,16 @@ describe("questions", () => {
     expect(answered.items.find((item) => item.kind === "question")).toMatchObject({ isOpen: false, answer: "b" });
     expect(answered.status).toBe("completed");
   });
+
+  test("an answer is shown with its question, not as a message of its own", () => {
+    const at = "2026-01-01T00:00:00.000Z";
+    const event = (seq: number, type: string, data: object) =>
+      ({ kind: "event", event: { type, data, seq, session_id: "s", timestamp: at } }) as unknown as SessionInput;
+    const asked = event(1, "question", { call_id: "q", question: "Which?", agent: "agent_coder" });
+    const message = { message_id: "m", role: "user", content: "this", answers: "q", timestamp: at };
+    const state = reduceSession(emptySession, [asked, event(2, "message_created", message)]);
+    expect(state.items).toMatchObject([{ kind: "question", answer: "this", isOpen: false }]);
+  });
 });
 
 describe("the queue", () => {
@@ -150,4 +160,14 @@ test("pruned events are noted and the numbers go on behind them", () => {
   const state = run([{ kind: "event", event }]);
   expect(state.lastSeq).toBe(40);
   expect(state.items).toMatchObject([{ kind: "note", note: { type: "gap", to: 40 } }]);
+});
+
+test("a log that starts over replaces what was known", () => {
+  const before = run(fixtures.tools);
+  const data = { from: 1, to: before.lastSeq };
+  const event = { type: "gap", data, seq: 0, session_id: "s", timestamp: "2026-01-01T00:00:00Z" } as const;
+  const empty = run([{ kind: "event", event }], before);
+  expect(empty.lastSeq).toBe(0);
+  expect(empty.items).toMatchObject([{ kind: "note", note: { type: "start_over" } }]);
+  expect(said(run(fixtures.tools, empty))).toEqual(said(before));
 });

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
-import type { ChatMessage, OpenApproval } from "../src/api/types";
-import { approvalKey, inOrder, noApprovals, reduceApprovals } from "../src/state/approvals";
+import type { ChatEvent, ChatMessage, OpenApproval } from "../src/api/types";
+import {
+  approvalKey,
+  askingSessions,
+  changesSessions,
+  inOrder,
+  noApprovals,
+  reduceApprovals,
+  type Waiting,
+} from "../src/state/approvals";
 import { emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
@@ -85,6 +93,25 @@ describe("approvals", () => {
   test("what is decided here is gone at once", () => {
     const opened = upTo(request + 1);
     expect(inOrder(reduceApprovals(opened, { kind: "gone", key: approvalKey(listed) }))).toEqual([]);
+  });
+
+  test("sessions that ask are marked, be it for a decision or for an answer", () => {
+    const waiting = [{ session_id: "decides" }] as unknown as Waiting[];
+    const sessions = [
+      { session_id: "answers", asks: true },
+      { session_id: "works", asks: false },
+      { session_id: "old" },
+    ];
+    expect([...askingSessions(waiting, sessions)]).toEqual(["decides", "answers"]);
+  });
+
+  test("a question that comes up or goes away changes the list of sessions", () => {
+    const event = (type: string, data: object) => ({ type, data }) as unknown as ChatEvent;
+    expect(changesSessions(event("question", {}))).toBe(true);
+    expect(changesSessions(event("message_created", {}))).toBe(true);
+    expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);
+    expect(changesSessions(event("tool_call_closed", { outcome: "completed" }))).toBe(false);
+    expect(changesSessions(event("task_progress", {}))).toBe(false);
   });
 });
 

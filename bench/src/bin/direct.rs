@@ -16,6 +16,15 @@ const START_GOAL_MS: f64 = 100.0;
 const ANSWER_GOAL_MS: f64 = 2000.0;
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
+/// One user does what many would.
+const UNBOUNDED: [(&str, &str); 5] = [
+    ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0"),
+    ("CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE", "0"),
+    ("CODELAB_LIMITS__USER_TURNS", "0"),
+    ("CODELAB_LIMITS__USER_MODEL_CALLS", "0"),
+    ("CODELAB_LIMITS__USER_STREAMS", "0"),
+];
+
 /// Direct calls of many sessions at once, over HTTP and server-sent events.
 #[derive(Parser)]
 struct Options {
@@ -37,7 +46,7 @@ struct Call {
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     ensure!(options.sessions > 0 && options.messages > 0, "--sessions and --messages must be positive");
-    let server = TestServer::start().await;
+    let server = TestServer::with(&UNBOUNDED).await;
     answer_at_once(&server.model);
     let user = User { http: reqwest::Client::new(), url: server.url.clone(), token: server.token(1) };
     user.wide_agent().await?;
@@ -51,6 +60,7 @@ async fn main() -> anyhow::Result<()> {
     let calls = measure(&user, &sessions, options.messages).await?;
     let rate = calls.len() as f64 / began.elapsed().as_secs_f64();
     println!("{} sessions at once, {} direct calls, {rate:.0} calls/s", options.sessions, calls.len());
+    println!("one user, whose shares are not bounded (limits.user_* = 0)");
     println!("| from a request to | P50 | P95 | goal at P95 |");
     println!("|---|---|---|---|");
     row("the start of the work (`agent_status_changed`)", calls.iter().map(|call| call.started), START_GOAL_MS);

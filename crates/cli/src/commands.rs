@@ -13,12 +13,14 @@ pub mod serve;
 pub mod token;
 pub mod work;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 use codelab_protocol::{ProjectId, Timestamp, UserId};
 use codelab_server::{Flags, Identity, JwtAlgorithm, Secrets, Settings, sign_token};
+use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where the server's settings and data are; the same for every command.
@@ -95,19 +97,25 @@ pub fn now() -> Timestamp {
     std::time::SystemTime::now().into()
 }
 
+/// From now on files that this process makes are its owner's alone, also those that libraries make. Not for a process that
+/// runs tools: their files are a person's, with the person's own umask.
+pub fn make_private_files() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
 /// One line for a person; causes are in the same line.
-#[allow(clippy::print_stderr)]
 pub fn complain(error: &anyhow::Error) {
-    eprintln!("codelab: {}", format!("{error:#}").replace('\n', " "));
+    note(&format!("codelab: {}", format!("{error:#}").replace('\n', " ")));
 }
 
 /// Something on the way, for a person; what was asked for goes to standard output.
-#[allow(clippy::print_stderr)]
+/// Where nobody reads it any more, there is nobody to tell.
 pub fn note(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-#[allow(clippy::print_stdout)]
+/// What was asked for. A program whose reader has left goes on: a server is no less one then.
 pub fn say(text: &str) {
-    println!("{text}");
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

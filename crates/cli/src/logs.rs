@@ -1,15 +1,19 @@
 //! Logs go to standard error: for people on a terminal, as JSON lines otherwise; or to a file, where the screen is the
-//! person's.
+//! person's. Nothing that runs ever waits for whoever reads them.
+
+mod lossy;
 
 use std::fs::OpenOptions;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::panic::PanicHookInfo;
 use std::path::Path;
-use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use self::lossy::{Lossy, Rest};
 
 /// A larger log of earlier runs is begun anew.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -17,18 +21,18 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 /// This program's own events from `info` up. The engine of memories warns at every start of a check that it makes itself.
 const DEFAULT: &str = "warn,codelab=info,qdrant_edge::common::mmap=error";
 
-/// `RUST_LOG` chooses what is logged.
-pub fn start() {
-    start_with(DEFAULT);
+/// `RUST_LOG` chooses what is logged. What is returned is held until the end of the program.
+pub fn start() -> io::Result<Rest> {
+    start_with(DEFAULT)
 }
 
 /// For commands that talk to a person: only what went wrong, unless `RUST_LOG` says otherwise.
-pub fn start_quiet() {
-    start_with("error");
+pub fn start_quiet() -> io::Result<Rest> {
+    start_with("error")
 }
 
 /// For commands that need the screen for something else.
-pub fn start_in_file(path: &Path) -> anyhow::Result<()> {
+pub fn start_in_file(path: &Path) -> io::Result<Rest> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
@@ -36,19 +40,32 @@ pub fn start_in_file(path: &Path) -> anyhow::Result<()> {
     if is_large {
         std::fs::remove_file(path)?;
     }
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
-    let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(Mutex::new(file));
-    tracing_subscriber::registry().with(filter).with(layer).init();
-    Ok(())
+    let (writer, rest) = Lossy::start(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?)?;
+    let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(writer);
+    tracing_subscriber::registry().with(filter(DEFAULT)).with(layer).init();
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(rest)
 }
 
-fn start_with(default: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let registry = tracing_subscriber::registry().with(filter);
-    if std::io::stderr().is_terminal() {
-        registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false)).init();
+fn start_with(default: &str) -> io::Result<Rest> {
+    let (writer, rest) = Lossy::start(io::stderr())?;
+    let registry = tracing_subscriber::registry().with(filter(default));
+    if io::stderr().is_terminal() {
+        registry.with(tracing_subscriber::fmt::layer().with_writer(writer).with_target(false)).init();
     } else {
-        registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
+        registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(writer)).init();
     }
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(rest)
+}
+
+fn filter(default: &str) -> EnvFilter {
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+}
+
+/// The usual way writes to standard error by itself, and would wait there.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let thread = std::thread::current();
+    tracing::error!(thread = thread.name(), place, reason = panic.payload_as_str(), "a thread panicked");
 }

@@ -1,7 +1,7 @@
 //! What the events of both realms have in common for a reader: where their log is, and which of them are pieces of an
 //! answer that is still being written.
 
-use codelab_protocol::{ChatEvent, ChatEventBody, Chunk, ChunkBody, MessageId, SessionId};
+use codelab_protocol::{ChatEvent, ChatEventBody, Chunk, ChunkBody, Gap, MessageId, SessionId};
 use serde::de::DeserializeOwned;
 
 /// An event of a session's log.
@@ -13,6 +13,9 @@ pub trait Logged: DeserializeOwned + Send + 'static {
 
     /// The answer that this event gives whole.
     fn finished(&self) -> Option<&MessageId>;
+
+    /// The numbers that this event says are missing.
+    fn gap(&self) -> Option<Gap>;
 }
 
 /// A part of an answer, to be cut where it was shown before.
@@ -45,6 +48,13 @@ impl Logged for Chunk {
             _ => None,
         }
     }
+
+    fn gap(&self) -> Option<Gap> {
+        match &self.body {
+            ChunkBody::Gap(gap) => Some(*gap),
+            _ => None,
+        }
+    }
 }
 
 impl Logged for ChatEvent {
@@ -65,6 +75,13 @@ impl Logged for ChatEvent {
     fn finished(&self) -> Option<&MessageId> {
         match &self.body {
             ChatEventBody::MessageCreated(created) => Some(&created.message.message_id),
+            _ => None,
+        }
+    }
+
+    fn gap(&self) -> Option<Gap> {
+        match &self.body {
+            ChatEventBody::Gap(gap) => Some(*gap),
             _ => None,
         }
     }

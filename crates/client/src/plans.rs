@@ -1,8 +1,8 @@
 //! What a person decides in a user's sessions: plans, approvals, questions; and the audit of it.
 
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, HitlDecision, MessageList, Plan, PlanDecision, PlanId,
-    PlanList, SessionId, TaskId,
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, HitlDecision, MessageAccepted, MessageList, Plan,
+    PlanDecision, PlanId, PlanList, SessionId, TaskId,
 };
 use http::Method;
 
@@ -83,7 +83,7 @@ impl Client {
         session: &SessionId,
         call: &CallId,
         answer: &str,
-    ) -> Result<ChatAck, ClientError> {
+    ) -> Result<MessageAccepted, ClientError> {
         let path = format!("/my/chat/{session}/questions/{call}/answer");
         let body = AnswerQuestion { answer: Some(answer.to_owned()) };
         self.json(self.transport.json_request(Method::POST, &path, &body)?).await

@@ -22,7 +22,8 @@ pub enum Until {
 }
 
 /// Yields each stored event once, in order, however often the stream is lost; a delta is shown once too, cut to what is
-/// new in it. Events of other kinds, a `gap` among them, are passed on as they are.
+/// new in it. Events of other kinds, a `gap` among them, are passed on as they are. After a gap that starts over the log
+/// comes from its start, with its own numbers.
 pub struct ResumingEvents<E = Chunk> {
     client: Client,
     session: SessionId,
@@ -116,6 +117,10 @@ impl<E: Logged> ResumingEvents<E> {
             if self.until == Until::Done {
                 self.link = Link::Over;
             }
+        } else if self.starts_over(&event.data) {
+            self.last_id = None;
+            self.last_done = None;
+            self.deltas = ShownDeltas::default();
         } else if let Some(id) = event.id {
             if self.last_id.is_some_and(|last| id <= last) {
                 return None;
@@ -132,6 +137,12 @@ impl<E: Logged> ResumingEvents<E> {
             *fruitful = true;
         }
         Some(event)
+    }
+
+    /// Whether the server has another log than the one that was read so far.
+    fn starts_over(&self, data: &EventData<E>) -> bool {
+        let EventData::Chunk(chunk) = data else { return false };
+        chunk.gap().zip(self.last_id).is_some_and(|(gap, last)| gap.starts_over(last))
     }
 
     /// Plans the next try, or gives the error that ends the reader.

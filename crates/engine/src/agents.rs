@@ -5,6 +5,7 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use crate::Lane;
+use crate::prompt::{tokens_of_bytes, tokens_of_text};
 
 /// One agent definition.
 #[derive(Debug, Clone)]
@@ -202,6 +203,13 @@ impl Agent {
 
     pub fn may_write(&self, path: &str) -> bool {
         self.file_restrictions.is_empty() || self.file_restrictions.iter().any(|pattern| pattern.0.is_match(path))
+    }
+
+    /// What the agent's prompt and its tools take in every call, by the estimate.
+    pub fn prompt_tokens(&self, lane: Lane) -> u64 {
+        let tool = |spec: &ToolSpec| spec.name.len() + spec.description.len() + spec.parameters.get().len();
+        let tools: usize = self.tool_specs(lane).into_iter().map(tool).sum();
+        tokens_of_text(&self.prompt).saturating_add(tokens_of_bytes(tools))
     }
 
     pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<&'static ToolSpec> {

@@ -3,6 +3,7 @@
 //!
 //! Pure and bounded, like a session. It lives as long as the server does, so nothing of it is stored.
 
+mod ids;
 mod limits;
 mod prompt;
 
@@ -13,6 +14,8 @@ use codelab_protocol::{
     ErrorCode, GlobalMessage, GlobalMessageId, GlobalMeta, GlobalRole, Timestamp, UserAnswer, UserId,
 };
 
+use self::ids::ChatIds;
+pub use self::ids::IdBlock;
 pub use self::limits::{ChatLimits, MAX_CHAT_TEXT_BYTES};
 use self::limits::{checked_author, checked_tags, checked_text};
 pub use self::prompt::{CHAT_PROMPT, chat_history, chat_request};
@@ -25,8 +28,6 @@ const CHAT_AGENT: &str = "ChatAgent";
 const USER: &str = "user";
 /// An agent's message with this tag wakes AdaptiveAgent.
 const SIGNAL: &str = "signal";
-/// Ids begin at the start time in milliseconds times this, so that they grow across restarts.
-const IDS_PER_MILLISECOND: i64 = 1000;
 
 /// Somebody who asked and waits; named by the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +63,16 @@ pub enum ChatInput {
     Rested,
 }
 
+impl ChatInput {
+    /// Whether somebody new wants to speak; the others end what has begun.
+    fn is_from_outside(&self) -> bool {
+        match self {
+            Self::AgentMessage { .. } | Self::UserMessage { .. } | Self::Question { .. } => true,
+            Self::SystemMessage { .. } | Self::Expired(_) | Self::Withdrawn(_) | Self::Rested => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatEffect {
     /// Said, and to be shown to everybody.
@@ -84,7 +95,7 @@ pub struct ChatApplied {
 
 pub struct Chat {
     limits: ChatLimits,
-    last_id: i64,
+    ids: ChatIds,
     history: VecDeque<Arc<GlobalMessage>>,
     history_bytes: usize,
     pending: Option<Pending>,
@@ -113,14 +124,17 @@ enum Adaptive {
 }
 
 impl Chat {
-    pub fn new(limits: ChatLimits, started: Timestamp) -> Self {
-        let last_id = started.as_millis().max(0).saturating_mul(IDS_PER_MILLISECOND);
+    pub fn new(limits: ChatLimits, block: IdBlock) -> Self {
+        let ids = ChatIds::new(block);
         let (history, askers) = Default::default();
-        Self { limits, last_id, history, history_bytes: 0, pending: None, askers, adaptive: Adaptive::Resting }
+        Self { limits, ids, history, history_bytes: 0, pending: None, askers, adaptive: Adaptive::Resting }
     }
 
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: ChatInput, now: Timestamp) -> Result<ChatApplied, Refusal> {
+        if input.is_from_outside() {
+            self.ids.check()?;
+        }
         let mut step = Step { chat: self, now, effects: Vec::new() };
         let posted = match input {
             ChatInput::AgentMessage { author, text, meta } => Some(step.agent_message(&author, text, meta)?),
@@ -174,7 +188,17 @@ impl Chat {
 
     /// The number of the newest message, or where numbers begin.
     pub fn last_id(&self) -> i64 {
-        self.last_id
+        self.ids.last()
+    }
+
+    /// How many messages can be numbered before another block is needed.
+    pub fn ids_left(&self) -> i64 {
+        self.ids.left()
+    }
+
+    /// A block that was reserved after all those before it.
+    pub fn add_ids(&mut self, block: IdBlock) {
+        self.ids.add(block);
     }
 
     /// Askers without an answer, the one whose question is shown included.
@@ -303,9 +327,7 @@ impl Step<'_> {
 
     fn say(&mut self, role: GlobalRole, author: &str, text: String, meta: GlobalMeta) -> Arc<GlobalMessage> {
         let chat = &mut *self.chat;
-        // Ids begin far below the largest number and grow by one.
-        chat.last_id += 1;
-        let Some(id) = GlobalMessageId::new(chat.last_id) else { unreachable!("ids count up from 0") };
+        let Some(id) = GlobalMessageId::new(chat.ids.take()) else { unreachable!("ids count up from 0") };
         let author = author.to_owned();
         let message = Arc::new(GlobalMessage { id, ts: self.now, role, author, text, meta: meta.known() });
         chat.history_bytes += size(&message);

@@ -5,9 +5,9 @@
 use codelab_protocol::{ChatEventBody, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Task, TurnId};
 use serde::{Deserialize, Serialize};
 
-use crate::prompt::estimated_size;
+use crate::prompt::{SUMMARY_MAX_TOKENS, estimated_size};
 use crate::session::Step;
-use crate::turn::cut;
+use crate::turn::{Room, cut};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{AgentSpending, Answer, Effect, Kind, Lane, ModelCall, ModelCallId, Purpose, Session, orchestrator};
 
@@ -88,21 +88,19 @@ impl Step<'_, '_> {
             return;
         }
         // It is not worth a question to a person.
-        let estimate = self.world.space.estimate_call(&orchestrator());
-        if self.reserve(Lane::ASIDE, estimate).is_some() {
-            return;
-        }
+        let size = self.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
+        let Room::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else { return };
         let before = self.session.message_count;
         self.session.compaction.running = Some(Running { turn, before, said, tokens, attempt: 0 });
-        self.call_for_summary();
+        self.call_for_summary(taken.max_tokens);
     }
 
-    fn call_for_summary(&mut self) {
+    fn call_for_summary(&mut self, max_tokens: Option<u32>) {
         let Compaction { summary, running, .. } = &self.session.compaction;
         let Some(running) = running else { return };
         let from = summary.as_ref().map_or(0, |summary| summary.before);
         let purpose = Purpose::Summarize { from, before: running.before };
-        let call = ModelCall { id: running.call_id(), agent: orchestrator(), purpose };
+        let call = ModelCall { id: running.call_id(), agent: orchestrator(), purpose, max_tokens };
         self.effects.push(Effect::CallModel(call));
     }
 
@@ -144,7 +142,7 @@ impl Step<'_, '_> {
         running.attempt += 1;
         match running.attempt > MAX_ATTEMPTS {
             true => self.session.compaction.running = None,
-            false => self.call_for_summary(),
+            false => self.call_for_summary(None),
         }
     }
 }

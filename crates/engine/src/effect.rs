@@ -8,7 +8,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Budget, Lane, Repair};
+use crate::{Budget, Lane, Repair, Spending};
 
 /// The outcome of an accepted input.
 #[derive(Debug, Default)]
@@ -85,7 +85,11 @@ pub enum Effect {
     /// What a model call used, in a project; [`crate::Space::spend`] has heard of it.
     Spent(AgentSpending),
     /// The project's budget changes; [`crate::Space::set_budget`] has heard of it.
-    ProjectBudget(Budget),
+    ProjectBudget {
+        budget: Budget,
+        /// How much of it approvals added.
+        granted: Spending,
+    },
     /// What an agent will be able to remember.
     Remember(Interaction),
     /// The call to make. Which calls are still wanted, the session says: [`crate::Session::model_calls`].
@@ -261,11 +265,12 @@ pub enum Decided {
 }
 
 impl Decided {
+    /// How the audit log spells it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Approve => "approve",
-            Self::Edit => "edit",
-            Self::Reject => "reject",
+            Self::Approve => "APPROVE",
+            Self::Edit => "EDIT",
+            Self::Reject => "REJECT",
         }
     }
 }
@@ -286,6 +291,8 @@ pub struct ModelCall {
     pub id: ModelCallId,
     pub agent: AgentName,
     pub purpose: Purpose,
+    /// The longest answer that a budget has room for; absent where none bounds it.
+    pub max_tokens: Option<u32>,
 }
 
 #[derive(Debug, Clone)]

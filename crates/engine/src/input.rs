@@ -56,6 +56,16 @@ pub enum Input {
         /// What the agent was reminded of for this call.
         recalled: Vec<String>,
     },
+    /// A model call that was asked for has not begun, because its user has too many at once; or it begins after that wait.
+    CallWaits {
+        call: ModelCallId,
+        waits: bool,
+    },
+    /// The model's server announced when it can be asked again, and the call waits for that; this is nobody's work.
+    ModelWaits {
+        call: ModelCallId,
+        ms: u64,
+    },
     /// The place that a thread waited for is there.
     PlaceGranted {
         lane: Lane,
@@ -66,6 +76,8 @@ pub enum Input {
         lane: Lane,
         closed: Closed,
     },
+    /// More may be left of the project's budget than a call that waits for room saw.
+    RoomChanged,
     /// The agent leaves the project: what it has on the way is cancelled.
     AgentGone {
         agent: AgentName,

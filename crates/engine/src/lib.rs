@@ -22,8 +22,8 @@ mod world;
 
 pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
 pub use chat::{
-    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, MAX_CHAT_TEXT_BYTES,
-    chat_history, chat_request,
+    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock,
+    MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
 };
 pub use compaction::Summary;
 pub use effect::{
@@ -35,10 +35,11 @@ pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{
     Briefing, History, Locale, MAX_SUMMARIZED_MESSAGES, PromptLimits, PromptReport, Region, Zone,
-    classification_request, for_prompts, joining_request, planning_request, step_request, summary_request,
+    classification_request, for_prompts, is_known_as_result, joining_request, planning_request, step_request,
+    summary_request,
 };
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::{Kind, Session};
-pub use space::{Budget, BudgetReached, Closed, Ended, Lane, NoSpace, Place, Space, Spending, WorkOutcome};
-pub use turn::{BudgetScope, Claim, OpenCall, Phase, Thread, Turn, cut};
+pub use space::{Budget, Closed, Ended, Fit, Lane, NoSpace, Place, Space, Spending, Standing, WorkOutcome};
+pub use turn::{BudgetScope, BudgetWhy, Claim, OpenCall, Phase, Thread, Turn, cut};
 pub use world::{Ids, LEASE_SECONDS, Limits, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls, World};

@@ -5,11 +5,13 @@
 mod ending;
 mod fallback;
 mod graph;
+mod own_call;
 mod planning;
 mod results;
 mod retry;
 mod running;
 mod workflow;
+mod written;
 
 use codelab_protocol::{
     AgentName, CallId, ErrorData, MessageId, Origin, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
@@ -17,10 +19,10 @@ use codelab_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use graph::parse_plan;
+pub use written::parse_plan;
 
 use crate::turn::{Phase, Thread};
-use crate::{Approval, BudgetScope, Lane, ModelCallId, Spending};
+use crate::{Approval, BudgetScope, BudgetWhy, Lane, ModelCallId, Spending};
 
 /// A plan on its way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,6 +45,12 @@ pub(crate) enum WorkflowPhase {
     AwaitingBudget {
         approval: Box<Approval>,
         scope: BudgetScope,
+        #[serde(default)]
+        why: BudgetWhy,
+    },
+    /// The budget has no room for the next call of the workflow itself before others end.
+    AwaitingRoom {
+        next: Box<WorkflowPhase>,
     },
     /// The model writes the plan, or mends one that cannot be used.
     Planning {
@@ -158,6 +166,10 @@ impl Workflow {
         Some(ModelCallId { turn, lane: Lane::OWN, step, attempt })
     }
 
+    pub(crate) fn awaits_room(&self) -> bool {
+        matches!(self.phase, WorkflowPhase::AwaitingRoom { .. })
+    }
+
     pub(crate) fn awaited(&self) -> Option<&MessageId> {
         match &self.phase {
             WorkflowPhase::Joining { message_id, .. } => Some(message_id),
@@ -183,7 +195,7 @@ impl Workflow {
             WorkflowPhase::AwaitingApproval { .. } | WorkflowPhase::AwaitingBudget { .. } => {
                 Some(TurnStatus::AwaitingApproval)
             }
-            WorkflowPhase::Planning { .. } | WorkflowPhase::Joining { .. } => None,
+            WorkflowPhase::Planning { .. } | WorkflowPhase::Joining { .. } | WorkflowPhase::AwaitingRoom { .. } => None,
             WorkflowPhase::Running => {
                 let standing: Option<Vec<TurnStatus>> = self.threads().map(|thread| thread.phase.suspended()).collect();
                 let standing = standing?;
@@ -257,6 +269,12 @@ impl Workflow {
         self.tasks.iter().filter_map(|task| task.estimated_cost_usd).fold(0.0, |sum, usd| sum + usd)
     }
 
+    /// What the plan may use, where what that costs is not known.
+    pub(crate) fn unpriced_tokens(&self) -> Option<u64> {
+        let is_known = self.tasks.iter().all(|task| task.estimated_cost_usd.is_some());
+        (!is_known).then(|| self.tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(task.estimated_tokens)))
+    }
+
     pub(crate) fn call_id(&self) -> Option<CallId> {
         CallId::parse(self.plan_id.as_str()).ok()
     }
@@ -267,7 +285,7 @@ impl TaskState {
         match &self.state {
             TaskProgress::Pending => TaskStatus::Pending,
             TaskProgress::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
-                Some(Phase::Queued) => TaskStatus::Queued,
+                Some(Phase::Queued | Phase::AwaitingRoom) => TaskStatus::Queued,
                 Some(phase) if phase.suspended().is_some() => TaskStatus::Waiting,
                 _ => TaskStatus::Running,
             },

@@ -9,10 +9,14 @@ mod summary;
 mod template;
 mod trim;
 
-use codelab_protocol::{CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, Role, Timestamp, Tool};
+use codelab_protocol::{
+    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, Role, TaskId, Timestamp, Tool,
+};
 
+pub(crate) use planning::ORCHESTRATOR_MAX_TOKENS;
 pub use planning::{joining_request, planning_request};
 pub use region::{Locale, Region, Zone};
+pub(crate) use summary::SUMMARY_MAX_TOKENS;
 pub use summary::{MAX_SUMMARIZED_MESSAGES, summary_request};
 
 pub(crate) use self::size::{CUT_MARK_BYTES, without_middle};
@@ -208,6 +212,16 @@ fn system_prompt(briefing: &Briefing<'_>, mut prompt: String) -> String {
     prompt
 }
 
+/// A text's size, by the estimate.
+pub(crate) fn tokens_of_text(text: &str) -> u64 {
+    estimated_tokens(chars(text)) as u64
+}
+
+/// The size of so many bytes, by the estimate, where each is a character.
+pub(crate) fn tokens_of_bytes(bytes: usize) -> u64 {
+    estimated_tokens(bytes) as u64
+}
+
 /// A message's size, by the estimate.
 pub(crate) fn estimated_size(message: &Message) -> usize {
     trim::tokens_of(std::slice::from_ref(message))
@@ -240,6 +254,12 @@ fn known_facts(session: &Session) -> Vec<String> {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a thread has this message of the session's history already: the answer to its own question is the result of
+/// its call. `task` is the thread's; none for a turn's own.
+pub fn is_known_as_result(message: &Message, task: Option<&TaskId>) -> bool {
+    message.answers.is_some() && message.task_id.as_ref() == task
 }
 
 /// A message as far as any later prompt can show it.

@@ -10,7 +10,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
-use crate::turn::{LateCall, Turn};
+use crate::turn::{LateCall, Phase, Turn};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
     Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, ModelCallId, Refusal,
@@ -54,8 +54,24 @@ pub struct Session {
     pub(crate) bound: Option<ClientId>,
     pub(crate) late: VecDeque<LateCall>,
     pub(crate) budget: Budget,
+    /// How much of the budget approvals added; the rest is what a person set.
+    #[serde(default)]
+    pub(crate) granted: Spending,
     pub(crate) spent: Spending,
+    /// A person said that models without a price may be used although there is a limit in dollars.
+    #[serde(default)]
+    pub(crate) unpriced_allowed: bool,
+    /// The sizes of the newest messages of the session's own history, for the size of the next prompt.
+    #[serde(default)]
+    pub(crate) said: VecDeque<Said>,
     pub(crate) compaction: Compaction,
+}
+
+/// The size of a message, by the estimate.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Said {
+    pub turn: TurnId,
+    pub tokens: u64,
 }
 
 /// A message that was accepted while another turn runs.
@@ -94,7 +110,10 @@ impl Session {
             bound: None,
             late: VecDeque::new(),
             budget,
+            granted: Spending::default(),
             spent: Spending::default(),
+            unpriced_allowed: false,
+            said: VecDeque::new(),
             compaction: Compaction::default(),
         }
     }
@@ -116,8 +135,12 @@ impl Session {
                 step.decision(call_id, decision, digest, decided_by, known)?
             }
             Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
+            Input::CallWaits { call, waits } => step.call_waits(call, waits),
+            Input::ModelWaits { call, ms } => step.model_waits(call, ms),
             Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
             Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            // Looked at after every input.
+            Input::RoomChanged => Answer::Nothing,
             Input::AgentGone { agent } => step.agent_gone(&agent),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
@@ -125,6 +148,7 @@ impl Session {
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
         };
+        step.give_room();
         step.advance_workflow();
         step.save_changed_plan(shown);
         step.settle_workflow();
@@ -206,6 +230,17 @@ impl Session {
     /// How the current turn stands, if it is suspended.
     pub fn suspended(&self) -> Option<TurnStatus> {
         self.turn.as_ref().and_then(Turn::suspended)
+    }
+
+    /// Whether something waits for room in a budget, and goes on by itself when others have ended.
+    pub fn awaits_room(&self) -> bool {
+        self.turn.as_ref().is_some_and(Turn::awaits_room)
+    }
+
+    /// Whether a question of an agent waits for an answer.
+    pub fn asks(&self) -> bool {
+        let mut threads = self.turn.iter().flat_map(Turn::threads);
+        threads.any(|thread| matches!(thread.phase, Phase::AwaitingAnswer { .. }))
     }
 
     /// Whether anything goes on by itself that a stopped server would leave behind.
@@ -392,6 +427,7 @@ impl Step<'_, '_> {
         if task.is_none() {
             self.count_said(&message);
         }
+        self.count_for_room(turn, task.as_ref(), &message);
         self.effects.push(Effect::Message(MessageRecord { ord, turn, task, message }));
     }
 

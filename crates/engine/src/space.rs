@@ -75,42 +75,55 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn is_reached(&self, spent: Spending) -> bool {
-        self.usd.is_some_and(|limit| spent.usd >= limit) || self.tokens.is_some_and(|limit| spent.tokens >= limit)
+    /// Whether anything is limited.
+    pub fn is_set(&self) -> bool {
+        self.usd.is_some() || self.tokens.is_some()
     }
 }
 
-/// A limit that the next model call would pass.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BudgetReached {
+/// How a budget stands.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Standing {
     pub budget: Budget,
+    /// How much of the budget approvals added since a person last set it.
+    pub granted: Spending,
     pub spent: Spending,
+    /// Set aside for the model calls under way.
+    pub reserved: Spending,
 }
+
+/// Decides what to set aside, given how the budget stands without the asking lane; `None` sets nothing aside.
+pub type Fit<'a> = dyn FnMut(&Standing) -> Option<Spending> + 'a;
 
 /// The worker space, as the engine asks it. What changes in a step that is not committed is taken back by the runtime;
 /// places and what is set aside do not outlive their owner, so a recovered session asks for them anew.
 pub trait Space {
     /// Whether the agent takes work now.
     fn check(&self, agent: &AgentName) -> Result<(), Closed>;
-    /// Asks for a place at the agent.
-    fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place;
+    /// Asks for a place at the agent. `begun`: it accepted this work before, so it takes it also when it takes no new work.
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place;
     /// Gives the place back, or leaves the queue for one, whichever the lane has there, so that no grant follows; says
     /// how the agent stands then. After a restart there may be nothing to give back.
     fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus;
-    /// Sets aside what the lane's next model call may cost the project, until `spend`.
-    fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached>;
+    /// Sets aside what the lane's next model call may cost the project, until `spend`. Nobody else's call comes between
+    /// the look and the decision. `Input::RoomChanged` follows when more is left than a call that found no room saw.
+    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>);
     /// The lane's model call ended and used this; what was set aside for it is free again.
     fn spend(&mut self, lane: Lane, used: Spending);
-    /// The project's limits, and what is spent or set aside of them.
-    fn standing(&self) -> (Budget, Spending);
-    /// The project's limits from now on, also for the rest of this step.
-    fn set_budget(&mut self, budget: Budget);
+    /// How the project's budget stands.
+    fn standing(&self) -> Standing;
+    /// The project's limits from now on, also for the rest of this step, and how much of them approvals added.
+    fn set_budget(&mut self, budget: Budget, granted: Spending);
     /// What the agent's tasks used of late; `None` when it has done none.
     fn usual_tokens(&self, agent: &AgentName) -> Option<u64>;
     /// What so many tokens of the agent's model cost, where that is known.
     fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64>;
-    /// What one model call may need.
-    fn estimate_call(&self, agent: &AgentName) -> Spending;
+    /// The model that the agent's calls go to.
+    fn model_of(&self, agent: &AgentName) -> String;
+    /// What a call of the agent's model costs, of so many tokens each way, where that is known.
+    fn call_cost_usd(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64>;
+    /// What the agent's own prompt and its tools take in every call, by the estimate.
+    fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64;
     /// Whether a client is there that could run a tool.
     fn client_attached(&self) -> bool;
 }
@@ -124,7 +137,7 @@ impl Space for NoSpace {
         Ok(())
     }
 
-    fn enter(&mut self, _: Lane, _: &AgentName) -> Place {
+    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Place {
         Place::Granted(AgentStatus::Processing)
     }
 
@@ -132,17 +145,17 @@ impl Space for NoSpace {
         AgentStatus::Idle
     }
 
-    fn reserve(&mut self, _: Lane, _: Spending) -> Result<(), BudgetReached> {
-        Ok(())
+    fn reserve(&mut self, _: Lane, fit: &mut Fit<'_>) {
+        fit(&Standing::default());
     }
 
     fn spend(&mut self, _: Lane, _: Spending) {}
 
-    fn standing(&self) -> (Budget, Spending) {
-        (Budget::default(), Spending::default())
+    fn standing(&self) -> Standing {
+        Standing::default()
     }
 
-    fn set_budget(&mut self, _: Budget) {}
+    fn set_budget(&mut self, _: Budget, _: Spending) {}
 
     fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
         None
@@ -152,8 +165,16 @@ impl Space for NoSpace {
         None
     }
 
-    fn estimate_call(&self, _: &AgentName) -> Spending {
-        Spending::default()
+    fn model_of(&self, _: &AgentName) -> String {
+        String::new()
+    }
+
+    fn call_cost_usd(&self, _: &AgentName, _: u64, _: u64) -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {
+        0
     }
 
     fn client_attached(&self) -> bool {

@@ -7,19 +7,22 @@ mod budget;
 mod call;
 mod claim;
 mod ending;
+mod room;
 mod show;
 mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TaskId, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use budget::BudgetScope;
+pub(crate) use budget::BudgetQuestion;
+pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
+pub(crate) use room::{Room, Taken};
 pub use thread::{Claim, OpenCall, Phase, Thread};
 pub(crate) use thread::{PlannedCall, too_deep};
 
@@ -37,6 +40,17 @@ pub struct Turn {
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
     pub(crate) work: Work,
+    /// What each thread was told since its last model call, for the size of its next one.
+    #[serde(default)]
+    pub(crate) said: Vec<SaidInThread>,
+}
+
+/// The size of what a thread was told, by the estimate.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SaidInThread {
+    /// Absent for the turn's own thread.
+    pub task: Option<TaskId>,
+    pub tokens: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -64,6 +78,13 @@ impl Turn {
         }
     }
 
+    pub(crate) fn say(&mut self, task: Option<TaskId>, tokens: u64) {
+        match self.said.iter_mut().find(|said| said.task == task) {
+            Some(said) => said.tokens = said.tokens.saturating_add(tokens),
+            None => self.said.push(SaidInThread { task, tokens }),
+        }
+    }
+
     pub fn workflow(&self) -> Option<&Workflow> {
         match &self.work {
             Work::Workflow(workflow) => Some(workflow),
@@ -79,6 +100,11 @@ impl Turn {
             calls.extend(workflow.model_call(self.id).map(|id| (id, workflow.awaited())));
         }
         calls
+    }
+
+    pub(crate) fn awaits_room(&self) -> bool {
+        let planner = self.workflow().is_some_and(|workflow| workflow.awaits_room());
+        planner || self.threads().any(|thread| matches!(thread.phase, Phase::AwaitingRoom))
     }
 
     /// How the turn stands when nothing of it goes on without somebody outside.
@@ -105,7 +131,7 @@ impl Step<'_, '_> {
         }
         let request = without_middle(&text, MAX_REQUEST_BYTES);
         let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
-        self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None) });
+        self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None), said: Vec::new() });
         self.show_user_message(id, &message, workflow_id.clone());
         self.message(id, None, message);
         match (self.session.kind, agent, workflow_id) {
@@ -137,7 +163,7 @@ impl Step<'_, '_> {
             return self.think(thread);
         }
         thread.phase = Phase::Routing { text, attempt: 0 };
-        self.call_model(&thread);
+        self.call_model(&thread, None);
         self.put(thread);
     }
 
@@ -200,7 +226,8 @@ impl Step<'_, '_> {
         self.fail_thread(thread, ErrorData { message, error_code: code, details });
     }
 
-    pub(crate) fn call_model(&mut self, thread: &Thread) {
+    /// `max_tokens` is what a budget has room for.
+    pub(crate) fn call_model(&mut self, thread: &Thread, max_tokens: Option<u32>) {
         let Some(id) = thread.model_call() else { return };
         let (agent, purpose) = match &thread.phase {
             Phase::Routing { text, .. } => (orchestrator(), Purpose::Classify { text: text.clone() }),
@@ -209,7 +236,7 @@ impl Step<'_, '_> {
             }
             _ => return,
         };
-        self.effects.push(Effect::CallModel(ModelCall { id, agent, purpose }));
+        self.effects.push(Effect::CallModel(ModelCall { id, agent, purpose, max_tokens }));
     }
 
     /// Takes a thread out of the turn; `put` brings it back.
@@ -231,27 +258,37 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn new_message(&mut self, role: Role, content: String) -> Message {
-        Message {
-            message_id: self.world.ids.message_id(),
-            role,
-            content,
-            agent_id: None,
-            name: None,
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-            timestamp: self.world.now,
-            usage: None,
-            error: false,
-        }
+        Message::new(self.world.ids.message_id(), role, content, self.world.now)
     }
 }
 
 pub(crate) const COMPLETED: &str = "Task completed successfully";
-/// How a call's result begins that a person rejected, whose arguments a person changed, that could not be made. A prompt
-/// that has no room for everything keeps these.
+/// Prefix of the tool result when a person rejected the call. A prompt that has no room for everything keeps such results.
 pub(crate) const REJECTED_BY_PERSON: &str = "A person rejected this call";
-pub(crate) const EDITED_BY_PERSON: &str = "[A person changed the arguments before it ran";
+/// Field of the tool result that holds the arguments which ran, when a person changed them. Kept like a rejection.
+pub(crate) const EDITED_BY_PERSON: &str = "arguments_changed_by_a_person_to";
+/// Prefix of the tool result when the call could not be made.
 pub(crate) const REFUSED: &str = "Error ";
+
+/// What a person decided about a tool call, if the message is its result and says so.
+pub(crate) fn decision_in(message: &Message) -> Option<String> {
+    let content = &message.content;
+    if message.role != Role::Tool {
+        return None;
+    }
+    if content.starts_with(REJECTED_BY_PERSON) {
+        return Some(content.clone());
+    }
+    // A quote inside a text of the JSON is escaped, so this is a field.
+    let is_edited = content.starts_with('{') && content.contains(&format!("\"{EDITED_BY_PERSON}\":"));
+    is_edited.then(|| match serde_json::from_str::<Map<String, Value>>(content) {
+        Ok(fields) => {
+            format!("A person changed the arguments to {}", fields.get(EDITED_BY_PERSON).unwrap_or(&Value::Null))
+        }
+        // Shortened since.
+        Err(_) => content.clone(),
+    })
+}
 
 pub(crate) fn error_data(error_code: ErrorCode, message: &str) -> ErrorData {
     ErrorData { message: message.to_owned(), error_code, details: Map::new() }

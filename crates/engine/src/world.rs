@@ -4,7 +4,7 @@ use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
 
 use crate::prompt::CUT_MARK_BYTES;
-use crate::{Space, Team};
+use crate::{PromptLimits, Space, Team};
 
 pub struct World<'a> {
     pub now: Timestamp,
@@ -51,6 +51,8 @@ pub struct Limits {
     pub plan_approval_usd: f64,
     /// A history past this size is summed up at a turn's end; absent: never.
     pub compact_tokens: Option<u64>,
+    /// What prompts show of the past: budgets are kept by what a call will read.
+    pub prompt: PromptLimits,
 }
 
 /// What to do when a model makes several tool calls at once although it was asked not to.
@@ -76,6 +78,7 @@ impl Default for Limits {
             plan_approval_tasks: 3,
             plan_approval_usd: 0.10,
             compact_tokens: None,
+            prompt: PromptLimits::default(),
         }
     }
 }
@@ -113,6 +116,8 @@ pub(crate) const MAX_LATE_CALLS: usize = 20;
 pub const MAX_BUDGET_USD: f64 = 1_000_000_000.0;
 /// The largest whole number that every reader of JSON keeps exactly.
 pub const MAX_BUDGET_TOKENS: u64 = (1 << 53) - 1;
+/// A plan whose cost is not known waits for a person past this many tokens, by its own estimate.
+pub(crate) const UNPRICED_PLAN_TOKENS: u64 = 20_000;
 /// Tasks of a plan.
 pub const MAX_TASKS: usize = 50;
 /// Bytes of a task's description.

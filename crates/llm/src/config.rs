@@ -26,6 +26,8 @@ pub struct OpenAiConfig {
     pub connect_timeout: Duration,
     /// Calls made again after 429, 5xx and connection failures.
     pub max_retries: u32,
+    /// Waits that the server announced, all of one call together; a longer one fails the call at once.
+    pub rate_limit_wait: Duration,
     /// The wait before the first retry; it doubles with each further one.
     pub retry_delay: Duration,
     /// Text and tool arguments of one answer together.
@@ -47,6 +49,7 @@ impl OpenAiConfig {
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(360);
     pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_RATE_LIMIT_WAIT: Duration = Duration::from_secs(60);
     pub const DEFAULT_MAX_RETRIES: u32 = 3;
     pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
     pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
@@ -62,6 +65,7 @@ impl OpenAiConfig {
             idle_timeout: Self::DEFAULT_IDLE_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             max_retries: Self::DEFAULT_MAX_RETRIES,
+            rate_limit_wait: Self::DEFAULT_RATE_LIMIT_WAIT,
             retry_delay: Self::DEFAULT_RETRY_DELAY,
             max_output_bytes: Self::DEFAULT_MAX_OUTPUT_BYTES,
             prices: PriceTable::default(),

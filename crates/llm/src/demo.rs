@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{Model, ModelDescription};
+use crate::{Hear, Heard, Model, ModelDescription};
 use language::Language;
 use reading::{Ask, ToolOutcome};
 
@@ -42,9 +42,9 @@ impl DemoModel {
         Self { word_delay }
     }
 
-    async fn say(&self, text: &str, on_text: &mut (dyn FnMut(&str) + Send)) {
+    async fn say(&self, text: &str, hear: &mut Hear<'_>) {
         for word in text.split_inclusive(' ') {
-            on_text(word);
+            hear(Heard::Text(word));
             if !self.word_delay.is_zero() {
                 tokio::time::sleep(self.word_delay).await;
             }
@@ -56,11 +56,11 @@ impl Model for DemoModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        on_text: &'a mut (dyn FnMut(&str) + Send),
+        hear: &'a mut Hear<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move {
             let (text, tool_call) = answer(request);
-            self.say(&text, on_text).await;
+            self.say(&text, hear).await;
             let usage = Some(usage(request, &text, tool_call.as_ref()));
             Ok(ModelOutput { text, tool_calls: tool_call.into_iter().collect(), usage, warnings: Vec::new() })
         }
@@ -68,6 +68,10 @@ impl Model for DemoModel {
     }
 
     fn price_usd(&self, _: &str, _: u64) -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn call_cost_usd(&self, _: &str, _: u64, _: u64) -> Option<f64> {
         Some(0.0)
     }
 

@@ -11,6 +11,8 @@ mod openai;
 mod price;
 mod secret;
 
+use std::time::Duration;
+
 use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
 use futures_util::future::BoxFuture;
 
@@ -21,19 +23,34 @@ pub use openai::OpenAiModel;
 pub use price::{Price, PriceTable};
 pub use secret::Secret;
 
+/// What is heard of a call before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// A piece of the answer.
+    Text(&'a str),
+    /// The server said when it can be asked again, and the call waits this long.
+    Waiting(Duration),
+}
+
+/// Is told what is heard.
+pub type Hear<'a> = dyn FnMut(Heard<'_>) + Send + 'a;
+
 /// Something that answers model requests.
 pub trait Model: Send + Sync {
-    /// Answers one request. `on_text` gets the text piece by piece as it arrives; the pieces joined are the answer's
-    /// text. Dropping the future aborts the call.
+    /// Answers one request. `hear` gets the text piece by piece as it arrives; the pieces joined are the answer's text.
+    /// Dropping the future aborts the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        on_text: &'a mut (dyn FnMut(&str) + Send),
+        hear: &'a mut Hear<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
     /// What so many tokens of the model that an agent asks for would cost, half of them written by it. `None` when the
     /// price of the model that is really called is not known.
     fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64>;
+
+    /// What a call of the model that an agent asks for would cost, of so many tokens each way. `None` as with `price_usd`.
+    fn call_cost_usd(&self, asked: &str, prompt_tokens: u64, answer_tokens: u64) -> Option<f64>;
 
     fn describe(&self) -> ModelDescription;
 }

@@ -89,6 +89,15 @@ impl EdgeEngine {
         self.pool.blocking(move || folder::collections(&root)).await.map_err(MemoryError::unavailable)
     }
 
+    pub async fn rewrite(&self, name: &CollectionName) -> Result<(), MemoryError> {
+        self.pool.rewrite(name).await
+    }
+
+    pub async fn tidy(&self) -> Result<(), MemoryError> {
+        let root = self.pool.options.root.clone();
+        self.pool.blocking(move || folder::remove_copies(&root)).await.map_err(MemoryError::unavailable)
+    }
+
     pub async fn remove(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
         let removed = self.pool.write(name, move |pool, state| {

@@ -139,6 +139,23 @@ impl Memory {
         on_engine!(self.delete_session(collection, session))
     }
 
+    /// Makes the collection's files anew, so that they hold nothing of what was deleted from it. What can be found stays
+    /// found, by words and by meaning. A Qdrant server frees deleted texts by itself, when it optimises.
+    pub async fn rewrite(&self, collection: &CollectionName) -> Result<(), MemoryError> {
+        match &self.engine {
+            Engine::Edge(engine) => engine.rewrite(collection).await,
+            Engine::Server(_) => Ok(()),
+        }
+    }
+
+    /// Removes what a rewriting left behind that was cut short. Not while one is under way.
+    pub async fn tidy(&self) -> Result<(), MemoryError> {
+        match &self.engine {
+            Engine::Edge(engine) => engine.tidy().await,
+            Engine::Server(_) => Ok(()),
+        }
+    }
+
     /// Leaves an empty collection, whatever state it was in.
     pub async fn clear(&self, collection: &CollectionName) -> Result<(), MemoryError> {
         on_engine!(self.clear(collection))

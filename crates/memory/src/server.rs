@@ -4,7 +4,8 @@
 //! needed are plain JSON, in the same words that the embedded engine reads.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
 use codelab_protocol::SessionId;
@@ -19,6 +20,8 @@ use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHeal
 const POINTS_PER_REQUEST: usize = 50;
 /// The longest a request takes, with its answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Between two lines about a server that cannot be used.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 const API_KEY_HEADER: &str = "api-key";
 /// How much of an error's text is kept.
 const MAX_REASON_CHARS: usize = 300;
@@ -38,6 +41,8 @@ impl fmt::Debug for QdrantOptions {
 
 pub struct ServerEngine {
     http: Http,
+    /// When the log last said that the server cannot be used.
+    told_at: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +61,7 @@ impl ServerEngine {
     pub fn new(options: QdrantOptions) -> Result<Self, OptionsError> {
         let key = options.api_key.filter(|key| !key.is_empty());
         let auth = key.map(|key| Auth::new(API_KEY_HEADER, &key)).transpose()?;
-        Ok(Self { http: Http::new(&options.url, auth, CALL_TIMEOUT)? })
+        Ok(Self { http: Http::new(&options.url, auth, CALL_TIMEOUT)?, told_at: Mutex::default() })
     }
 
     pub async fn create(
@@ -179,9 +184,18 @@ impl ServerEngine {
         match self.request(Method::GET, "/collections", None).await {
             Ok(_) => MemoryHealth::Healthy,
             Err(refusal) => {
-                tracing::warn!(%refusal, "the Qdrant server cannot be used");
+                self.tell(&refusal);
                 MemoryHealth::Unavailable { reason: "the Qdrant server cannot be used".into() }
             }
+        }
+    }
+
+    /// Once a minute, however often it is looked at.
+    fn tell(&self, refusal: &Refusal) {
+        let mut told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+            *told_at = Some(Instant::now());
+            tracing::warn!(%refusal, "the Qdrant server cannot be used");
         }
     }
 

@@ -107,6 +107,12 @@ pub struct Health {
     pub checks: BTreeMap<String, HealthCheck>,
 }
 
+/// The process answers; nothing more is said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Alive {
+    pub status: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HealthCheck {
     pub status: HealthStatus,

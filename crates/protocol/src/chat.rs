@@ -39,6 +39,9 @@ pub struct ChatSession {
     pub created_at: Timestamp,
     pub last_activity: Timestamp,
     pub message_count: u64,
+    /// A question of an agent waits for an answer.
+    #[serde(default)]
+    pub asks: bool,
 }
 
 /// A session with its newest messages and how it stands.
@@ -74,6 +77,7 @@ pub struct SendMessage {
     pub content: Option<String>,
     /// An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(min_length = 1)]
     pub target_agent: Option<String>,
     /// A repeat of the same id returns the first one's answer and never starts a second turn.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -90,7 +94,6 @@ pub enum ChatMode {
 /// The message is durable and will be worked on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageAccepted {
-    /// Absent when the message answered an open question.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message_id: Option<MessageId>,
     pub mode: ChatMode,
@@ -114,8 +117,11 @@ pub enum AcceptedStatus {
 /// What a direct call came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DirectAnswer {
-    /// The assistant's message; the user's while the call waits for somebody.
+    /// The user's message.
     pub message_id: MessageId,
+    /// The assistant's message, once there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub response_message_id: Option<MessageId>,
     pub mode: ChatMode,
     pub agent: AgentName,
     pub status: TurnStatus,
@@ -127,6 +133,9 @@ pub struct DirectAnswer {
     pub context: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
+    /// What the person should know about the answer: that it was cut, or that another model gave it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
     /// What the call waits for: the data of the event that asked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<Object>)]

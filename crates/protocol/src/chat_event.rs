@@ -64,15 +64,15 @@ pub struct Origin {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageCreated {
-    #[serde(flatten)]
-    pub message: Message,
+    /// Before the message, which has a `task_id` as well: a reader fills the fields in this order. In an event the origin
+    /// says which task an answer is for, and the message's own is absent.
     #[serde(flatten)]
     pub origin: Origin,
+    #[serde(flatten)]
+    pub message: Message,
     /// The workflow that a user message starts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow_id: Option<WorkflowId>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

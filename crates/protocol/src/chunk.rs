@@ -29,10 +29,19 @@ pub enum ChunkBody {
     Gap(Gap),
 }
 
+/// Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
+/// never got that far: then the log follows from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gap {
     pub from: u64,
     pub to: u64,
+}
+
+impl Gap {
+    /// Whether what a reader knows up to `last_seen` belongs to another log, and this one follows from its start.
+    pub fn starts_over(&self, last_seen: u64) -> bool {
+        self.from <= last_seen
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -21,7 +21,7 @@ mod time;
 mod tool;
 
 pub use api::{
-    AgentHistory, AgentInfo, AgentList, AgentStreamRequest, ApprovalInfo, AuditEntry, AuditList, CallerContext,
+    AgentHistory, AgentInfo, AgentList, AgentStreamRequest, Alive, ApprovalInfo, AuditEntry, AuditList, CallerContext,
     CreateSession, CurrentAgent, Health, HealthCheck, HealthStatus, HitlDecision, MessageType, PendingApprovals,
     SessionAck, SessionCreated, SessionHistory, SessionInfo, SessionList, SwitchEntry,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, CallId, MessageId, Timestamp};
+use crate::{AgentName, CallId, MessageId, TaskId, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +54,36 @@ pub struct Message {
     /// Set when this message reports a failure instead of an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub error: bool,
+    /// The question that a user's message answers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answers: Option<CallId>,
+    /// The task that asked, where the answer belongs to a plan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task_id: Option<TaskId>,
+    /// What the person should know about this answer: that it was cut, or that another model gave it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
+}
+
+impl Message {
+    /// A message with nothing but its text.
+    pub fn new(message_id: MessageId, role: Role, content: String, timestamp: Timestamp) -> Self {
+        Self {
+            message_id,
+            role,
+            content,
+            agent_id: None,
+            name: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            timestamp,
+            usage: None,
+            error: false,
+            answers: None,
+            task_id: None,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// What a model call used, as the model reported it.

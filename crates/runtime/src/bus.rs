@@ -15,7 +15,7 @@ use std::time::Duration;
 use codelab_protocol::{AgentMetrics, AgentName, AgentStatus};
 use tokio::sync::oneshot;
 
-use agent::{Admission, Agent, Ticket};
+use agent::{Admission, Agent, Presence, Ticket};
 
 /// Handles to one bus are clones of each other.
 #[derive(Debug, Clone)]
@@ -120,20 +120,36 @@ impl Bus {
     /// tasks into new room and ends a deregistration; counts and the breaker stay. Active tasks past a smaller limit
     /// go on.
     pub fn register(&self, name: &AgentName, concurrency_limit: u32) {
+        self.known(name, concurrency_limit, Presence::Registered);
+    }
+
+    /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active tasks, those that wait
+    /// for a slot, and those that come back after they waited for somebody. Counts stay.
+    pub fn deregister(&self, name: &AgentName) -> Draining {
+        let agent = self.agents().get(name).cloned();
+        Draining { rest: agent.map(|agent| (agent.deregister(), agent)) }
+    }
+
+    /// The same, with this limit, for an agent that may not be known here yet: what has begun elsewhere ends here.
+    pub fn deregister_with(&self, name: &AgentName, concurrency_limit: u32) {
+        self.known(name, concurrency_limit, Presence::Deregistered);
+    }
+
+    fn known(&self, name: &AgentName, concurrency_limit: u32, presence: Presence) {
         let mut agents = self.agents();
         match agents.get(name) {
-            Some(agent) => agent.register(concurrency_limit),
+            Some(agent) => agent.become_known(concurrency_limit, presence),
             None => {
-                let agent = Agent::new(name.clone(), self.limits, concurrency_limit);
+                let agent = Agent::new(name.clone(), self.limits, concurrency_limit, presence);
                 agents.insert(name.clone(), Arc::new(agent));
             }
         }
     }
 
-    /// Refuses waiting and new tasks until the agent is registered again; active ones go on. Counts stay.
-    pub fn deregister(&self, name: &AgentName) -> Draining {
+    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on. Counts stay.
+    pub fn close(&self, name: &AgentName) -> Draining {
         let agent = self.agents().get(name).cloned();
-        Draining { rest: agent.map(|agent| (agent.deregister(), agent)) }
+        Draining { rest: agent.map(|agent| (agent.close(), agent)) }
     }
 
     /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on, uncounted.
@@ -164,10 +180,11 @@ impl Bus {
         self.agent(name).is_some_and(|agent| agent.is_registered())
     }
 
-    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which they entered.
-    pub fn enter(&self, name: &AgentName) -> Result<Entry, Unavailable> {
+    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which they entered. `begun`: the
+    /// agent accepted the task before.
+    pub fn enter(&self, name: &AgentName, begun: bool) -> Result<Entry, Unavailable> {
         let agent = self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
-        Ok(match agent.enter()? {
+        Ok(match agent.enter(begun)? {
             Admission::Active(ticket) => Entry::Now(Permit { agent, ticket }),
             Admission::Queued(ticket, granted) => Entry::Later(Waiting { place: Some((agent, ticket)), granted }),
         })

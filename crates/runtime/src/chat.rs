@@ -72,6 +72,7 @@ impl Runtime {
             None => None,
         };
         let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
+        let _coming = self.inner.user_shares.turn(space.user(), id)?;
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
         let reader = self.reader(feed, taken.key, taken.answer);
@@ -115,13 +116,15 @@ impl Runtime {
         })
     }
 
-    /// Whether this turn of a session has begun and waits for a place at its agent.
+    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in a budget.
     pub async fn waits_for_agent(&self, session: &OwnedSession, turn: TurnId) -> Result<bool, RuntimeError> {
         let Some(row) = self.inner.store.session(Realm::Project, session.id()).await? else { return Ok(false) };
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         let turn = session.turn().filter(|now| now.id == turn);
-        Ok(turn.is_some_and(|turn| turn.threads().any(|thread| matches!(thread.phase, Phase::Queued))))
+        Ok(turn.is_some_and(|turn| {
+            turn.threads().any(|thread| matches!(thread.phase, Phase::Queued | Phase::AwaitingRoom))
+        }))
     }
 
     pub async fn chat_answer(
@@ -206,6 +209,8 @@ impl Runtime {
 
     /// Runs the tasks of an ended plan again that did not end well.
     pub async fn retry_plan(&self, session: &OwnedSession, plan_id: PlanId) -> Result<Reader, RuntimeError> {
+        let user = SpaceKey::of_session(session).user;
+        let _coming = self.inner.user_shares.turn(user, session.id())?;
         self.submit(&name(session.id()), Outside::RetryPlan { plan_id }).await
     }
 
@@ -275,7 +280,7 @@ impl Runtime {
 
     /// All sessions of a user, from now on.
     pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user, Open::stream(&self.inner.metrics))
+        self.inner.user_events.listen(user, self.inner.store.clone(), Open::stream(&self.inner.metrics))
     }
 
     /// Whether the session is in memory here, or somebody reads its events.

@@ -10,7 +10,8 @@ use codelab_protocol::{ChatEvent, Chunk, SwitchEntry, Timestamp, arguments_diges
 use codelab_store::{
     self as store, ApprovalClosed, ApprovalExtended, AuditAppended, AuditHead, Commit, Epoch, InputRow, NewContext,
     NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget, Realm, Schedule, SessionKey, StoredEvent,
-    StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened, ToolCallStatus, audit_chain,
+    StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened, ToolCallStatus,
+    audit_chain::{self, AuditKey, ChainOf},
 };
 use serde_json::json;
 
@@ -38,6 +39,13 @@ pub(crate) struct Standing<'a> {
     pub realm: Realm,
     pub schedule: Schedule,
     pub audit_head: &'a AuditHead,
+    pub audit_key: &'a AuditKey,
+}
+
+impl Standing<'_> {
+    fn chain<'s>(&self, session: &'s Session) -> ChainOf<'s> {
+        ChainOf { key: self.key, realm: self.realm, session_id: session.id() }
+    }
 }
 
 pub(crate) fn prepare(
@@ -70,6 +78,7 @@ pub(crate) fn prepare(
             realm: standing.realm,
             session_id: session.id().clone(),
             rows: audit_rows,
+            seal: audit_chain::seal(standing.audit_key, standing.chain(session), &prepared.audit_head),
             head: prepared.audit_head.clone(),
         });
     }
@@ -138,8 +147,8 @@ impl Prepared {
             }
             Effect::Audit(record) => {
                 let record = audit_record(record);
-                let row = audit_chain::append(&self.audit_head, standing.realm, session.id(), record);
-                self.audit_head = audit_chain::head_of(&row);
+                let row = audit_chain::append(standing.audit_key, &self.audit_head, standing.chain(session), record);
+                self.audit_head = audit_chain::head_after(&self.audit_head, &row);
                 audit_rows.push(row);
             }
             Effect::Title(title) => commit.title = Some(title),
@@ -148,10 +157,12 @@ impl Prepared {
                 let (agent, turn, task, usage) = (spending.agent, spending.turn, spending.task, spending.usage);
                 commit.spendings.push(NewSpending { agent, turn, task, usage, at: now });
             }
-            Effect::ProjectBudget(budget) => {
+            Effect::ProjectBudget { budget, granted } => {
                 commit.project_budget = Some(ProjectBudget {
                     budget_micro_usd: budget.usd.map(|usd| (usd * MICROS).round() as u64),
                     budget_tokens: budget.tokens,
+                    granted_micro_usd: (granted.usd * MICROS).round() as u64,
+                    granted_tokens: granted.tokens,
                     at: now,
                 });
             }
@@ -213,6 +224,7 @@ fn audit_record(record: AuditRecord) -> store::AuditRecord {
         modified_args: record.modified,
         decision: record.decision.as_str().to_owned(),
         decided_by: record.decided_by,
+        reason_digest: record.reason.as_deref().map(store::AuditRecord::digest_of_reason),
         reason: record.reason,
         timestamp: record.at,
     }

@@ -27,13 +27,29 @@ impl Runtime {
         Ok(id)
     }
 
-    /// Forgets everything the agent remembers; how much that was.
-    pub async fn clear_context(&self, project: ProjectStore, agent: AgentName) -> Result<u64, RuntimeError> {
+    /// Forgets everything the agent remembers.
+    pub async fn clear_context(&self, project: ProjectStore, agent: AgentName) -> Result<(), RuntimeError> {
         let runtime = self.clone();
         whole(async move {
-            let cleared = project.clear_interactions(&agent, now()).await.map_err(RuntimeError::NotStored)?;
+            project.clear_interactions(&agent, now()).await.map_err(RuntimeError::NotStored)?;
             runtime.inner.memories.clear(SpaceKey::of(&project), &agent).await;
-            Ok(cleared)
+            Ok(())
+        })
+        .await?
+    }
+
+    /// Forgets one thing that the agent remembers.
+    pub async fn forget_context(
+        &self,
+        project: ProjectStore,
+        agent: AgentName,
+        id: InteractionId,
+    ) -> Result<(), RuntimeError> {
+        let runtime = self.clone();
+        whole(async move {
+            project.delete_interaction(&agent, id, now()).await.map_err(RuntimeError::NotStored)?;
+            runtime.inner.memories.forget(SpaceKey::of(&project), &agent, id).await;
+            Ok(())
         })
         .await?
     }

@@ -28,6 +28,11 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// The database does not work at the moment, and has said so in the log.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::NotStored(error) | Self::Store(error) if error.is_outage())
+    }
+
     /// What a session meets in its project: a project that was deleted took its sessions with it.
     pub(crate) fn of_project_session(error: StoreError) -> Self {
         match error {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codelab_protocol::{AgentName, MessageId, Origin, TurnId};
-use codelab_store::{SessionKey, StoredEvent};
+use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
 
 /// Events kept for readers that are close behind.
@@ -29,6 +29,9 @@ pub(crate) struct FeedState {
     pub recent: VecDeque<Arc<StoredEvent>>,
     recent_bytes: usize,
     pub answers: Vec<Answer>,
+    /// Why what was done last is not stored yet, with a number that tells this trouble from an earlier one.
+    pub trouble: Option<(u64, StoreError)>,
+    troubles: u64,
     /// No turn runs or waits, so nothing more will come by itself.
     pub idle: bool,
     /// The session is gone; readers end.
@@ -91,6 +94,7 @@ impl Feed {
     pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool, awaited: &[(&MessageId, u32)]) {
         let mut state = self.lock();
         state.idle = idle;
+        state.trouble = None;
         state.answers.retain(|answer| awaited.contains(&(&answer.message_id, answer.attempt)));
         for event in events {
             state.recent_bytes += event.body.len();
@@ -103,6 +107,17 @@ impl Feed {
         }
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// What comes next of the session cannot be stored, and so not be shown; it is tried again.
+    pub fn troubled(&self, error: &StoreError) {
+        let mut state = self.lock();
+        if state.trouble.is_none() {
+            state.troubles += 1;
+            state.trouble = Some((state.troubles, error.clone()));
+            drop(state);
+            self.changed.notify_waiters();
+        }
     }
 
     pub fn begin_answer(&self, answer: Answer) {

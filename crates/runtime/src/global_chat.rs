@@ -3,17 +3,19 @@
 //! What happens is decided by [`Chat`]; here its effects are performed and those who wait are woken.
 
 mod adaptive;
+mod ids;
 mod reader;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use codelab_engine::{AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, Refusal};
+use codelab_engine::{AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal};
 use codelab_protocol::{GlobalMessage, GlobalMessageId, GlobalMeta, UserAnswer, UserId};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 pub(crate) use adaptive::run as adaptive_agent;
+pub(crate) use ids::{keep_ids, reserve as reserve_ids};
 pub use reader::ChatReader;
 
 use crate::RuntimeError;
@@ -26,6 +28,8 @@ const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 pub struct GlobalChat {
     state: Mutex<State>,
     changed: Notify,
+    /// Another block of numbers is needed.
+    ids_low: Notify,
     metrics: Arc<Metrics>,
     wake: mpsc::Sender<Arc<GlobalMessage>>,
 }
@@ -54,12 +58,17 @@ pub enum NoAnswer {
 
 impl GlobalChat {
     /// The Chat, and what wakes AdaptiveAgent.
-    pub(crate) fn new(limits: ChatLimits, metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Receiver<Arc<GlobalMessage>>) {
+    pub(crate) fn new(
+        limits: ChatLimits,
+        ids: IdBlock,
+        metrics: Arc<Metrics>,
+    ) -> (Arc<Self>, mpsc::Receiver<Arc<GlobalMessage>>) {
         // The Chat wakes AdaptiveAgent only when it rests, so there is always room.
         let (wake, woken) = mpsc::channel(1);
-        let chat = Chat::new(limits, now());
-        let state = State { chat, waiting: HashMap::new(), last_asker: 0, stopped: false };
-        (Arc::new(Self { state: Mutex::new(state), changed: Notify::new(), metrics, wake }), woken)
+        let chat = Chat::new(limits, ids);
+        let state = Mutex::new(State { chat, waiting: HashMap::new(), last_asker: 0, stopped: false });
+        let (changed, ids_low) = Default::default();
+        (Arc::new(Self { state, changed, ids_low, metrics, wake }), woken)
     }
 
     /// Taken whether anybody reads or not.
@@ -112,9 +121,9 @@ impl GlobalChat {
         self.lock().chat.known_to(woken_by).take(count).cloned().collect()
     }
 
-    /// Follows the Chat from a message on, or from the newest `last` ones.
+    /// Follows the Chat from a message on, or from the newest `last` ones; so too from a message that never was.
     pub fn read(self: &Arc<Self>, after: Option<i64>, last: usize) -> ChatReader {
-        let after = after.unwrap_or_else(|| {
+        let after = after.filter(|id| *id <= self.lock().chat.last_id()).unwrap_or_else(|| {
             let state = self.lock();
             let first = state.chat.newest_first().take(last).last();
             first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
@@ -154,7 +163,11 @@ impl GlobalChat {
     }
 
     fn take(&self, state: &mut State, input: ChatInput) -> Result<ChatApplied, Refusal> {
-        let applied = state.chat.apply(input, now()).inspect_err(|refusal| {
+        let applied = state.chat.apply(input, now());
+        if state.chat.ids_left() < ids::LOW {
+            self.ids_low.notify_one();
+        }
+        let applied = applied.inspect_err(|refusal| {
             Metrics::count(&self.metrics.chat_refusals, refusal.code.as_str());
         })?;
         for effect in &applied.effects {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts};
+use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts, is_known_as_result};
 use codelab_protocol::{Message, Origin, PlanId, TaskId, TurnId};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
@@ -38,8 +38,10 @@ impl Recent {
         };
         let before = current.first().map(|stored| stored.ord);
         let earlier = store.messages(key, MessageRange::Last { before, limit: keep }).await?;
-        let messages =
-            |stored: Vec<StoredMessage>| stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect();
+        let messages = |stored: Vec<StoredMessage>| {
+            let told = stored.iter().filter(|stored| !is_known_as_result(&stored.message, None));
+            told.map(|stored| for_prompts(&stored.message, limits)).collect()
+        };
         Ok(Self { turn, earlier: messages(earlier), current: messages(current), ..Self::empty(keep) })
     }
 
@@ -57,7 +59,8 @@ impl Recent {
             let stored = store.messages(key, range).await?;
             place.insert(stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect());
         }
-        self.said = self.earlier.iter().chain(&self.current).cloned().collect();
+        let said = self.earlier.iter().chain(&self.current);
+        self.said = said.filter(|message| !is_known_as_result(message, Some(task))).cloned().collect();
         Ok(())
     }
 
@@ -69,6 +72,9 @@ impl Recent {
             let surplus = self.earlier.len().saturating_sub(self.keep);
             self.earlier.drain(..surplus);
             self.tasks.clear();
+        }
+        if record.task.is_none() && is_known_as_result(&record.message, None) {
+            return;
         }
         let message = for_prompts(&record.message, limits);
         match record.task.as_ref().map(thread_of) {

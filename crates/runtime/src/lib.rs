@@ -18,12 +18,15 @@ mod ids;
 mod memories;
 mod metrics;
 mod owner;
+mod pieces;
 mod reader;
 mod registry;
 mod runtime;
+mod shares;
 mod space;
 mod timers;
 mod user_events;
+mod vitals;
 
 pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting};
 pub use cache::{
@@ -39,5 +42,7 @@ pub use memories::{RebuildError, rebuild_memories};
 pub use metrics::{Metrics, Open};
 pub use reader::{Delta, Item, Reader};
 pub use runtime::{LiveLimits, Parts, Retention, Runtime, SessionView};
+pub use shares::{ShareLimits, Shares, StreamPlace};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
 pub use user_events::UserReader;
+pub use vitals::DatabaseTrouble;

@@ -3,6 +3,7 @@
 
 mod anew;
 mod due;
+mod erase;
 mod upkeep;
 
 use std::collections::BTreeSet;
@@ -49,7 +50,8 @@ enum Change<'a> {
     Check,
     Remove,
     Clear,
-    Forget(&'a SessionId),
+    Forget(InteractionId),
+    ForgetSession(&'a SessionId),
 }
 
 impl Memories {
@@ -87,8 +89,12 @@ impl Memories {
         self.change(key, std::slice::from_ref(agent), Change::Clear).await;
     }
 
+    pub async fn forget(&self, key: SpaceKey, agent: &AgentName, id: codelab_store::InteractionId) {
+        self.change(key, std::slice::from_ref(agent), Change::Forget(InteractionId(id.0))).await;
+    }
+
     pub async fn forget_session(&self, key: SpaceKey, agents: &[AgentName], session: &SessionId) {
-        self.change(key, agents, Change::Forget(session)).await;
+        self.change(key, agents, Change::ForgetSession(session)).await;
     }
 
     /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if the caller goes away.
@@ -126,7 +132,8 @@ impl Memories {
             Change::Check => return self.check(place).await,
             Change::Remove => self.memory.remove(&name).await,
             Change::Clear => self.memory.clear(&name).await,
-            Change::Forget(session) => self.memory.delete_session(&name, session).await,
+            Change::Forget(id) => self.memory.delete(&name, vec![id]).await,
+            Change::ForgetSession(session) => self.memory.delete_session(&name, session).await,
         };
         match done {
             // What is not there holds nothing.
@@ -240,7 +247,7 @@ impl Change<'_> {
     fn need(self) -> Need {
         match self {
             Self::Check => Need::Check,
-            Self::Remove | Self::Clear | Self::Forget(_) => Need::Rebuild,
+            Self::Remove | Self::Clear | Self::Forget(_) | Self::ForgetSession(_) => Need::Rebuild,
         }
     }
 }

@@ -63,6 +63,9 @@ pub struct Metrics {
     pub live_sessions: Gauge,
     pub open_streams: Gauge,
     pub readers_cut: Counter,
+    pub user_refusals: Family<Outcome, Counter>,
+    pub waiting_model_calls: Gauge,
+    pub connections_closed: Counter,
     pub chat_messages: Family<Outcome, Counter>,
     pub chat_refusals: Family<Outcome, Counter>,
     pub chat_history: Gauge,
@@ -119,6 +122,9 @@ impl Metrics {
             live_sessions: add(r, "live_sessions", "Sessions held in memory"),
             open_streams: add(r, "open_streams", "Event streams being read"),
             readers_cut: add(r, "user_readers_cut", "Readers of a user's events that fell too far behind"),
+            user_refusals: add(r, "user_refusals", "What users had too much of, and got no more"),
+            waiting_model_calls: add(r, "waiting_model_calls", "Model calls that wait for their user's share"),
+            connections_closed: add(r, "connections_closed", "Connections closed to make room for others"),
             chat_messages: add(r, "chat_messages", "Messages of the Chat, by who spoke"),
             chat_refusals: add(r, "chat_refusals", "What the Chat did not take, by why"),
             chat_history: add(r, "chat_history_messages", "Messages that the Chat keeps"),
@@ -196,6 +202,10 @@ impl Open {
 
     pub(crate) fn stream(metrics: &Metrics) -> Self {
         Self::counted(&metrics.open_streams)
+    }
+
+    pub(crate) fn waiting_model_call(metrics: &Metrics) -> Self {
+        Self::counted(&metrics.waiting_model_calls)
     }
 
     fn counted(gauge: &Gauge) -> Self {

@@ -10,10 +10,10 @@ mod step;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Budget, Downtime, Input};
+use codelab_engine::{Answer, Budget, Downtime, Input, ModelCallId};
 use codelab_store::{Realm, SessionKey, StoreError};
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use self::loaded::{Loaded, Moment};
@@ -30,6 +30,8 @@ use crate::space::{Places, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// How long the database may refuse such an input before the readers of the session hear of it.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, RuntimeError>>;
 
@@ -78,11 +80,17 @@ pub(crate) struct Owner {
     loaded: Option<Loaded>,
     models: ModelTasks,
     places: Places,
+    /// Tells of room in the project's budget, since the last step looked.
+    room: Option<watch::Receiver<()>>,
     began: Began,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
+    /// Since when the database takes nothing of what came from this server itself.
+    refused_since: Option<Instant>,
     /// How long nobody had the session that was claimed, until its recovery is stored.
     down: Option<Downtime>,
+    /// Model calls that wait for their user's share, and whose clocks run still.
+    held: Vec<ModelCallId>,
 }
 
 impl Owner {
@@ -95,9 +103,12 @@ impl Owner {
             loaded: None,
             models: ModelTasks::default(),
             places: Places::default(),
+            room: None,
             began: Began::default(),
             retry: None,
+            refused_since: None,
             down: None,
+            held: Vec::new(),
         }
     }
 
@@ -105,11 +116,16 @@ impl Owner {
     pub async fn run(mut self) {
         let runtime = Arc::clone(&self.runtime);
         loop {
+            if !self.held.is_empty() && self.retry.is_none() {
+                let held = std::mem::take(&mut self.held).into_iter();
+                Box::pin(self.inside(held.map(|call| Input::CallWaits { call, waits: true }).collect())).await;
+            }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
             let patience = runtime.live.patience(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
-            let idle = nothing_ends && !self.places.is_waiting();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
+            let awaits_room = self.loaded.as_ref().is_some_and(|loaded| loaded.session.awaits_room());
+            let idle = nothing_ends && !self.places.is_waiting() && !awaits_room;
             // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
@@ -119,6 +135,12 @@ impl Owner {
                 },
                 next = self.models.next(), if retry_at.is_none() => match next {
                     Next::Recalled(call, recalled) => Box::pin(self.call_model(call, Some(recalled))).await,
+                    Next::Admitted(call, recalled, place) => {
+                        Box::pin(self.inside(vec![Input::CallWaits { call: call.id, waits: false }])).await;
+                        if self.wants(call.id) {
+                            Box::pin(self.make_call(call, recalled, place)).await;
+                        }
+                    }
                     Next::Outcome(outcome) => {
                         runtime.failpoint.pass("model_finished");
                         let outcomes = self.models.with_others(outcome).await;
@@ -131,6 +153,9 @@ impl Owner {
                         all.push(granted);
                     }
                     Box::pin(self.inside(all)).await;
+                }
+                () = room_changed(&mut self.room), if awaits_room && retry_at.is_none() => {
+                    Box::pin(self.inside(vec![Input::RoomChanged])).await;
                 }
                 () = tokio::time::sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
                     if let Some((inputs, _)) = self.retry.take() {
@@ -173,7 +198,9 @@ impl Owner {
             }
             Mail::Touch { reply } => {
                 let touched = self.touch().await;
-                if let (Err(error), true) = (&touched, reply.is_none()) {
+                if let (Err(error), true) = (&touched, reply.is_none())
+                    && !error.is_outage()
+                {
                     tracing::warn!(session = %self.name.id, %error, "a due session could not be looked at");
                 }
                 if let Some(reply) = reply {
@@ -230,20 +257,34 @@ impl Owner {
 
     /// Inputs that come from this server itself. If the database does not take them now, they are tried again.
     async fn inside(&mut self, inputs: Vec<Input>) {
+        let begun = Instant::now();
         let result = match self.load(false).await {
             Ok(()) => self.take(inputs.clone()).await,
             Err(error) => Err(error),
         };
         match result {
-            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => {}
+            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => self.refused_since = None,
             Err(RuntimeError::NotStored(StoreError::Conflict)) => {
+                self.refused_since = None;
                 tracing::warn!(session = %self.name.id, "the session has another owner now");
             }
             Err(error) => {
-                tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
+                self.not_stored(&error, begun);
                 let inputs = still_true(inputs, self.loaded.is_none());
                 self.retry = Some((inputs, Instant::now() + RETRY_DELAY));
             }
+        }
+    }
+
+    /// Whoever waits for the turn is told, unless it is over in a moment.
+    fn not_stored(&mut self, error: &RuntimeError, begun: Instant) {
+        let since = *self.refused_since.get_or_insert(begun);
+        let (RuntimeError::NotStored(error) | RuntimeError::Store(error)) = error else { return };
+        if !error.is_outage() {
+            tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
+        }
+        if since.elapsed() >= TELL_AFTER {
+            self.feed.troubled(error);
         }
     }
 
@@ -251,9 +292,11 @@ impl Owner {
     fn forget(&mut self) {
         self.models = ModelTasks::default();
         self.places = Places::default();
+        self.room = None;
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);
+            self.runtime.user_shares.works(space.user(), &self.name.id, false);
         }
     }
 
@@ -268,7 +311,8 @@ impl Owner {
         self.loaded = Some(unborn);
         let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
         let time = now();
-        let prepared = loaded.prepare(self.name.realm, Vec::new(), Some(time), time)?;
+        let key = self.runtime.store.audit_key()?;
+        let prepared = loaded.prepare(self.name.realm, Vec::new(), key, Some(time), time)?;
         match self.store(prepared, Some(&birth)).await {
             Ok(_) => {}
             Err(error) => {
@@ -309,6 +353,18 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.forget();
+        self.runtime.registry.owner_left(&self.feed);
+    }
+}
+
+/// Waits until more may be left of the project's budget; for ever where nobody tells.
+async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
+    let told = match room {
+        Some(room) => room.changed().await.is_ok(),
+        None => false,
+    };
+    if !told {
+        std::future::pending().await
     }
 }
 

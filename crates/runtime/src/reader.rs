@@ -1,17 +1,21 @@
 //! One reader of a session's events: contiguous, resumable, as fast as it likes.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use codelab_engine::Span;
 use codelab_protocol::{AgentName, MessageId, Origin, TurnStatus};
-use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
+use codelab_store::{SessionKey, SessionRow, Store, StoreError, StoredEvent};
 
 use crate::feed::{Answer, Feed, FeedState};
 use crate::metrics::Open;
+use crate::pieces::{MAX_WHOLE_BYTES, Pieces};
 
 /// Events read from the store at once.
 const PAGE: usize = 64;
+/// What is handed over at once of the answers being written.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone)]
 pub enum Item {
@@ -24,6 +28,21 @@ pub enum Item {
         from: u64,
         to: u64,
     },
+    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader knows another log of the
+    /// same name. This one follows from its start.
+    StartOver {
+        from: u64,
+        to: u64,
+    },
+    /// What was done last could not be stored, and is tried again. The stream of a turn ends with it.
+    NotStored(StoreError),
+    /// A large event begins, for readers that take it in pieces; then come its pieces and its end, and nothing between.
+    LargeBegins {
+        seq: u64,
+        kind: Cow<'static, str>,
+    },
+    LargePiece(String),
+    LargeEnds,
 }
 
 /// A piece of an answer that is being written.
@@ -50,6 +69,13 @@ pub struct Reader {
     /// Whether it was looked at how the turn stood at the number the reader came with.
     resumed: bool,
     finished: bool,
+    /// The trouble that was told last.
+    told_trouble: Option<u64>,
+    takes_pieces: bool,
+    /// The large event that is being handed over.
+    large: Option<Pieces>,
+    /// Which of several answers gets its text first; they take turns.
+    first_answer: usize,
     _open: Open,
 }
 
@@ -91,14 +117,41 @@ impl Reader {
             feed,
             key,
             scope,
-            // The store counts in 63 bits; a larger number is simply past the end.
-            cursor: after_seq.min(i64::MAX as u64 - 1),
+            cursor: after_seq,
             ready: VecDeque::new(),
             shown: Vec::new(),
             resumed: after_seq == 0,
             finished: false,
+            told_trouble: None,
+            takes_pieces: false,
+            large: None,
+            first_answer: 0,
             _open: open,
         }
+    }
+
+    /// The log of a session after a number that the reader brings, or from its start if the log never got that far: the
+    /// session was purged and made anew, or a backup was restored.
+    pub(crate) fn of_log(
+        store: Store,
+        feed: Arc<Feed>,
+        row: &SessionRow,
+        follow: bool,
+        after_seq: u64,
+        open: Open,
+    ) -> Self {
+        let scope = Scope::Log { follow };
+        if after_seq <= row.last_seq {
+            return Self::new(store, feed, row.key, scope, after_seq, open);
+        }
+        let mut reader = Self::new(store, feed, row.key, scope, 0, open);
+        reader.ready.push_back(Item::StartOver { from: row.last_seq + 1, to: after_seq });
+        reader
+    }
+
+    /// For readers that may stall: a large event is not held for them, but read and handed over piece by piece.
+    pub fn in_pieces(self) -> Self {
+        Self { takes_pieces: true, ..self }
     }
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.
@@ -109,7 +162,17 @@ impl Reader {
             return Ok(Some(Item::Settled(status)));
         }
         loop {
+            if let Some(large) = &mut self.large {
+                let piece = large.next().await?;
+                if piece.is_none() {
+                    self.large = None;
+                }
+                return Ok(Some(piece.map_or(Item::LargeEnds, Item::LargePiece)));
+            }
             if let Some(item) = self.ready.pop_front() {
+                if let Item::LargeBegins { seq, .. } = item {
+                    self.large = Some(Pieces::new(self.store.clone(), self.key, seq));
+                }
                 return Ok(Some(item));
             }
             if self.finished {
@@ -125,14 +188,15 @@ impl Reader {
             let changed = feed.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (look, idle, closed, last_seq) = {
+            let (look, idle, closed, last_seq, trouble) = {
                 let state = feed.lock();
                 if state.key.is_some_and(|key| key != self.key) {
                     // The session was purged, and another one has its name.
                     self.finished = true;
                     continue;
                 }
-                (self.look(&state), state.idle, state.closed || state.stopped, state.last_seq)
+                let closed = state.closed || state.stopped;
+                (self.look(&state), state.idle, closed, state.last_seq, state.trouble.clone())
             };
             match look {
                 Look::Found => continue,
@@ -142,6 +206,9 @@ impl Reader {
                     }
                 }
                 Look::AtTheEnd => {}
+            }
+            if self.tell(trouble) {
+                continue;
             }
             let follow = match self.scope {
                 Scope::Log { follow } => follow,
@@ -159,7 +226,22 @@ impl Reader {
 
     /// What can be shown without waiting.
     pub fn ready(&mut self) -> Option<Item> {
+        if self.large.is_some() || matches!(self.ready.front(), Some(Item::LargeBegins { .. })) {
+            return None;
+        }
         self.ready.pop_front()
+    }
+
+    /// Whether there is a trouble that this reader has not heard of. Whoever waits for one turn waits in vain for now.
+    fn tell(&mut self, trouble: Option<(u64, StoreError)>) -> bool {
+        let news = trouble.filter(|(number, _)| self.told_trouble != Some(*number));
+        let (Some((number, error)), false) = (news, matches!(self.scope, Scope::Log { follow: false })) else {
+            return false;
+        };
+        self.told_trouble = Some(number);
+        self.ready.push_back(Item::NotStored(error));
+        self.finished = matches!(self.scope, Scope::Turn(_));
+        true
     }
 
     fn look(&mut self, state: &FeedState) -> Look {
@@ -225,13 +307,19 @@ impl Reader {
             Scope::Turn(_) => self.finished = settled.is_some(),
             Scope::Log { .. } | Scope::Status(_) => {}
         }
-        self.ready.push_back(Item::Event(event));
+        self.ready.push_back(match self.takes_pieces && event.body.len() > MAX_WHOLE_BYTES {
+            true => Item::LargeBegins { seq: event.seq, kind: event.kind.clone() },
+            false => Item::Event(event),
+        });
         self.ready.extend(settled.map(Item::Settled));
     }
 
     fn pass_text(&mut self, state: &FeedState) {
         self.shown.retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
-        for answer in &state.answers {
+        let count = state.answers.len();
+        let mut room_bytes = MAX_TEXT_BYTES;
+        self.first_answer = (self.first_answer + 1) % count.max(1);
+        for answer in state.answers.iter().cycle().skip(self.first_answer).take(count) {
             if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
                 continue;
             }
@@ -241,7 +329,12 @@ impl Reader {
                 self.shown.len() - 1
             });
             let Some(shown) = self.shown.get_mut(place) else { continue };
-            let Some(content) = answer.text.get(shown.bytes..).filter(|text| !text.is_empty()) else { continue };
+            let text = answer.text.get(shown.bytes..).unwrap_or_default();
+            let content = &text[..text.floor_char_boundary(room_bytes)];
+            if content.is_empty() {
+                continue;
+            }
+            room_bytes -= content.len();
             self.ready.push_back(Item::Delta(Delta {
                 content: content.to_owned(),
                 agent: answer.agent.clone(),
@@ -250,7 +343,7 @@ impl Reader {
                 offset: shown.bytes as u64,
                 origin: answer.origin.clone(),
             }));
-            shown.bytes = answer.text.len();
+            shown.bytes += content.len();
         }
     }
 }

@@ -107,11 +107,19 @@ impl Registry {
         self.lock().feeds.retain(|_, feed| feed.strong_count() > 0);
     }
 
-    /// From now on no mail is taken and all readers end.
+    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end with the session's
+    /// owner, so that they see how a turn ends that is finished within the grace.
     pub fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
-        for feed in state.feeds.values().filter_map(Weak::upgrade) {
+        let is_live = |name: &Name| state.owners.get(name).is_some_and(|owner| !owner.is_closed());
+        let ended = state.feeds.iter().filter(|(name, _)| !is_live(name)).filter_map(|(_, feed)| feed.upgrade());
+        ended.for_each(|feed| feed.stop());
+    }
+
+    /// The owner of this feed is gone, and the server stops: nothing more will come of it.
+    pub fn owner_left(&self, feed: &Feed) {
+        if self.lock().stopping {
             feed.stop();
         }
     }

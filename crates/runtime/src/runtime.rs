@@ -19,15 +19,17 @@ use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::global_chat::{GlobalChat, adaptive_agent};
+use crate::global_chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::memories::Memories;
 use crate::metrics::{Metrics, Open};
 use crate::owner::{Birth, Mail, Outside, Reply, Taken};
 use crate::reader::{Reader, Scope};
 use crate::registry::{Name, Registry};
+use crate::shares::{ShareLimits, Shares};
 use crate::space::{Shared, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
+use crate::vitals::{Lease, Trials};
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
@@ -55,6 +57,7 @@ pub struct Parts {
     /// A worker space that nobody used for this long is cleaned up.
     pub space_idle_seconds: u64,
     pub chat: ChatLimits,
+    pub shares: ShareLimits,
 }
 
 /// How long old things are kept; 0 = for ever.
@@ -105,7 +108,11 @@ pub(crate) struct Inner {
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
     pub user_events: UserEvents,
+    /// What each user may have; the parts hold the limits only.
+    pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
+    pub lease: Lease,
+    pub trials: Arc<Trials>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
     /// Nothing more, at once.
@@ -133,6 +140,7 @@ impl Runtime {
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
+        let lease = Lease::until(timers::lease_end());
         parts.store.register_server(&parts.server_id, time, until).await?;
         let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone(), Arc::clone(&parts.metrics)));
         let shared = Shared {
@@ -140,13 +148,18 @@ impl Runtime {
             store: parts.store.clone(),
             cache: parts.cache.clone(),
             model: Arc::clone(&parts.model),
+            default_model: parts.default_model.clone(),
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
-        let (chat, woken) = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
+        let ids = reserve_ids(&parts.store).await?;
+        let (chat, woken) = GlobalChat::new(parts.chat, ids, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
             user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
+            user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,
+            lease,
+            trials: Arc::default(),
             spaces: Spaces::new(shared),
             memories,
             parts,
@@ -157,8 +170,10 @@ impl Runtime {
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
         tasks.spawn(timers::lease(Arc::clone(&inner)));
+        tasks.spawn(timers::dead_servers(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
         tasks.spawn(timers::spaces(Arc::clone(&inner)));
+        tasks.spawn(keep_ids(Arc::clone(&inner)));
         tasks.spawn(adaptive_agent(Arc::clone(&inner), woken));
         tasks.spawn({
             let inner = Arc::clone(&inner);
@@ -203,6 +218,11 @@ impl Runtime {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
+    }
+
+    /// How much of this server each user has.
+    pub fn shares(&self) -> &Arc<Shares> {
+        &self.inner.user_shares
     }
 
     /// The one global Chat.
@@ -331,7 +351,7 @@ impl Runtime {
         let feed = self.inner.registry.feed(name);
         feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
         let open = Open::stream(&self.inner.metrics);
-        Reader::new(self.inner.store.clone(), feed, row.key, Scope::Log { follow }, after, open)
+        Reader::of_log(self.inner.store.clone(), feed, row, follow, after, open)
     }
 
     pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {

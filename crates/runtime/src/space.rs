@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use codelab_llm::Model;
 use codelab_protocol::{AgentName, ProjectId, SessionId, UserId};
 use codelab_store::{ProjectStore, Store, StoreError};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
@@ -46,6 +47,8 @@ pub struct Space {
     store: Store,
     cache: AgentCache,
     model: Arc<dyn Model>,
+    /// Of agents that name none, and of the orchestrator.
+    default_model: String,
     memories: Arc<Memories>,
     metrics: Arc<Metrics>,
     bus: Bus,
@@ -59,6 +62,8 @@ pub struct Space {
     leaving: Mutex<HashSet<AgentName>>,
     clients: Mutex<Clients>,
     ledger: Mutex<Ledger>,
+    /// Told whenever more may be left of the budget for those who wait for room.
+    room: watch::Sender<()>,
     /// Which sessions work right now.
     working: Mutex<HashSet<SessionId>>,
     calls: Mutex<Calls>,
@@ -72,6 +77,7 @@ pub(crate) struct Shared {
     pub store: Store,
     pub cache: AgentCache,
     pub model: Arc<dyn Model>,
+    pub default_model: String,
     pub memories: Arc<Memories>,
     pub metrics: Arc<Metrics>,
     pub limits: BusLimits,
@@ -79,13 +85,14 @@ pub(crate) struct Shared {
 
 impl Space {
     fn new(key: SpaceKey, shared: Shared) -> Self {
-        let Shared { store, cache, model, memories, metrics, limits } = shared;
+        let Shared { store, cache, model, default_model, memories, metrics, limits } = shared;
         Self {
             key,
             prefix: UserPrefix::new(key.user, key.project),
             store,
             cache,
             model,
+            default_model,
             memories,
             metrics,
             bus: Bus::new(limits),
@@ -96,6 +103,7 @@ impl Space {
             leaving: Mutex::default(),
             clients: Mutex::default(),
             ledger: Mutex::default(),
+            room: watch::Sender::new(()),
             working: Mutex::default(),
             calls: Mutex::default(),
             refusals: AtomicU64::default(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use codelab_protocol::HealthStatus;
 use codelab_store::{SessionRef, StoreError};
+use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::metrics::Alert;
@@ -24,6 +25,9 @@ const CLEAN_EVERY: Duration = Duration::from_secs(60);
 /// Sessions cleaned at once; the rest follow a minute later.
 const MAX_CLEANED: usize = 1000;
 pub(crate) const LEASE_SECONDS: u64 = 10;
+/// The row of a server stays this long after its lease, so that its end can still be looked up.
+const DEAD_SERVER_HOURS: u64 = 24;
+const REMOVE_DEAD_EVERY: Duration = Duration::from_secs(3600);
 
 /// Wakes sessions whose deadline has passed, until the server stops.
 pub(crate) async fn deadlines(runtime: Arc<Inner>) {
@@ -32,12 +36,21 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
         let time = now();
         match runtime.store.due_sessions(time, &runtime.server_id, time, MAX_DUE).await {
             Ok(due) => due.into_iter().for_each(|session| wake(&runtime, session)),
-            Err(error) => tracing::warn!(%error, "due sessions could not be read"),
+            Err(error) => log_failure(&error, "due sessions could not be read"),
         }
         looks += 1;
         if looks.is_multiple_of(SWEEP_EVERY_LOOKS) {
             runtime.registry.sweep();
+            runtime.user_shares.sweep();
         }
+    }
+}
+
+/// An outage of the database is in the log already, once for all who meet it.
+pub(crate) fn log_failure(error: &StoreError, what: &str) {
+    match error.is_outage() {
+        true => tracing::debug!(%error, "{what}"),
+        false => tracing::warn!(%error, "{what}"),
     }
 }
 
@@ -45,15 +58,23 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
 pub(crate) async fn lease(runtime: Arc<Inner>) {
     loop {
         if let Err(error) = resume_running(&runtime).await {
-            tracing::warn!(%error, "running sessions could not be read");
+            log_failure(&error, "running sessions could not be read");
         }
         if !pause(&runtime, RENEW_EVERY).await {
             return;
         }
-        if let Err(error) = renew(&runtime).await {
-            tracing::warn!(%error, "the server's lease could not be renewed");
+        // Before it is asked for: the database counts from when it hears of it.
+        let until = lease_end();
+        match renew(&runtime).await {
+            Ok(()) => runtime.lease.renewed(until),
+            Err(error) => log_failure(&error, "the server's lease could not be renewed"),
         }
     }
+}
+
+/// When a lease ends that begins now.
+pub(crate) fn lease_end() -> Instant {
+    Instant::now() + Duration::from_secs(LEASE_SECONDS)
 }
 
 async fn renew(runtime: &Inner) -> Result<(), StoreError> {
@@ -66,6 +87,21 @@ async fn renew(runtime: &Inner) -> Result<(), StoreError> {
     }
 }
 
+/// Removes the rows of servers that are long gone, now and every hour.
+pub(crate) async fn dead_servers(runtime: Arc<Inner>) {
+    loop {
+        let until = now().plus_millis(-(DEAD_SERVER_HOURS as i64) * 3_600_000);
+        match runtime.store.remove_dead_servers(until).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "servers that are long gone were removed from the database"),
+            Err(error) => tracing::warn!(%error, "servers that are long gone could not be removed from the database"),
+        }
+        if !pause(&runtime, REMOVE_DEAD_EVERY).await {
+            return;
+        }
+    }
+}
+
 /// Lets old sessions and events go, where that is configured.
 pub(crate) async fn retention(runtime: Arc<Inner>) {
     let Retention { session_hours, event_days } = runtime.retention;
@@ -74,7 +110,7 @@ pub(crate) async fn retention(runtime: Arc<Inner>) {
     }
     loop {
         if let Err(error) = clean_up(&runtime, session_hours, event_days).await {
-            tracing::warn!(%error, "old sessions and events could not be cleaned up");
+            log_failure(&error, "old sessions and events could not be cleaned up");
         }
         if !pause(&runtime, CLEAN_EVERY).await {
             return;

@@ -21,21 +21,21 @@ fn bus_with(concurrency_limit: u32) -> (Bus, AgentName) {
 }
 
 fn now(bus: &Bus, name: &AgentName) -> Permit {
-    match bus.enter(name) {
+    match bus.enter(name, false) {
         Ok(Entry::Now(permit)) => permit,
         other => panic!("expected a permit at once, got {other:?}"),
     }
 }
 
 fn later(bus: &Bus, name: &AgentName) -> Waiting {
-    match bus.enter(name) {
+    match bus.enter(name, false) {
         Ok(Entry::Later(waiting)) => waiting,
         other => panic!("expected to wait, got {other:?}"),
     }
 }
 
 fn refused(bus: &Bus, name: &AgentName) -> (Reason, Duration) {
-    let why = bus.enter(name).expect_err("expected to be refused");
+    let why = bus.enter(name, false).expect_err("expected to be refused");
     (why.reason, why.retry_after)
 }
 
@@ -122,8 +122,12 @@ async fn a_deregistered_agent_finishes_what_it_has() {
     let mut waiting = later(&bus, &coder);
 
     let draining = bus.deregister(&coder);
-    assert!(matches!(told(&mut waiting), Some(Err(Reason::Deregistered))));
+    assert!(told(&mut waiting).is_none(), "what waits stays in the queue");
     assert_eq!(refused(&bus, &coder).0, Reason::Deregistered);
+    let mut back = match bus.enter(&coder, true) {
+        Ok(Entry::Later(waiting)) => waiting,
+        other => panic!("what comes back after it waited for somebody goes on: {other:?}"),
+    };
     assert!(bus.registered().is_empty() && !bus.is_registered(&coder));
     assert_eq!(bus.status(&coder), Some(AgentStatus::Busy));
     assert!(draining.finished().now_or_never().is_none());
@@ -134,12 +138,29 @@ async fn a_deregistered_agent_finishes_what_it_has() {
     });
     tokio::task::yield_now().await;
     active.finished(Outcome::Succeeded, BUSY);
+    told(&mut waiting).unwrap().unwrap().finished(Outcome::Succeeded, BUSY);
     heard.await.unwrap();
+    told(&mut back).unwrap().unwrap().finished(Outcome::Succeeded, BUSY);
 
     bus.register(&coder, 1);
     let _next = now(&bus, &coder);
     assert!(draining.finished().now_or_never().is_some(), "tasks of the new registration are not waited for");
-    assert_eq!(bus.metrics(&coder).unwrap().tasks_processed, 1, "counts survive a deregistration");
+    assert_eq!(bus.metrics(&coder).unwrap().tasks_processed, 3, "counts survive a deregistration");
+}
+
+#[test]
+fn a_closed_agent_refuses_what_waits_and_what_comes_back() {
+    let (bus, coder) = bus_with(1);
+    let _active = now(&bus, &coder);
+    let mut waiting = later(&bus, &coder);
+    drop(bus.close(&coder));
+    assert!(matches!(told(&mut waiting), Some(Err(Reason::Deregistered))));
+    assert!(bus.enter(&coder, true).is_err());
+    // One that is out of service from its first moment on ends what began on another server.
+    let writer = agent("writer");
+    bus.deregister_with(&writer, 1);
+    assert_eq!(refused(&bus, &writer).0, Reason::Deregistered);
+    assert!(matches!(bus.enter(&writer, true), Ok(Entry::Now(_))) && bus.registered().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +244,7 @@ async fn a_trial_waits_for_a_slot_like_any_task() {
     drop(later(&bus, &coder));
     let mut trial = later(&bus, &coder);
     assert_eq!(refused(&bus, &coder).0, Reason::Broken);
-    let _ = bus.deregister(&coder);
+    let _ = bus.close(&coder);
     assert!(matches!(told(&mut trial), Some(Err(Reason::Deregistered))));
     bus.register(&coder, 1);
     let mut trial = later(&bus, &coder);
@@ -320,7 +341,7 @@ impl Walk {
 
     async fn step(&mut self, bus: &Bus, coder: &AgentName, limit: &mut usize, random: &mut Random) {
         match random.below(100) {
-            0..45 => match bus.enter(coder) {
+            0..45 => match bus.enter(coder, false) {
                 Ok(Entry::Now(permit)) => self.held.push(permit),
                 Ok(Entry::Later(waiting)) => self.waiting.push(waiting),
                 Err(_) => self.refused += 1,
@@ -334,7 +355,8 @@ impl Walk {
                 drop(self.waiting.remove(place));
             }
             84..92 => tokio::time::advance(Duration::from_secs(10)).await,
-            92..95 => drop(bus.deregister(coder)),
+            92..94 => drop(bus.deregister(coder)),
+            94..96 => drop(bus.close(coder)),
             _ => {
                 *limit = 1 + random.below(4);
                 bus.register(coder, u32::try_from(*limit).expect("a small number"));
@@ -362,7 +384,7 @@ async fn random_walks_keep_the_bus_right() {
             active_before = active;
         }
         assert!(walk.processed > 50 && walk.failed > 10 && walk.refused > 10, "seed {seed} tried too little");
-        let draining = bus.deregister(&coder);
+        let draining = bus.close(&coder);
         walk.held.clear();
         draining.finished().await;
         assert_eq!((bus.load().active, bus.load().waiting), (0, 0), "seed {seed}");
@@ -380,7 +402,7 @@ async fn tasks_on_many_threads_all_get_their_turn() {
     for number in 0..TASKS {
         let (bus, coder, inside, peak) = (bus.clone(), coder.clone(), inside.clone(), peak.clone());
         tasks.spawn(async move {
-            let entry = bus.enter(&coder).unwrap();
+            let entry = bus.enter(&coder, false).unwrap();
             if number % 5 == 0 {
                 // Gives up at some moment, perhaps just when its turn came.
                 tokio::select! {

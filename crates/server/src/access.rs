@@ -1,7 +1,7 @@
 //! Who may ask: the Host and Origin of a request, then its key.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_llm::Secret;
@@ -11,15 +11,21 @@ use subtle::ConstantTimeEq;
 use crate::app::App;
 use crate::config::{Origin, Settings};
 use crate::error::{ApiError, bad_internal_key};
+use crate::listen::Reserved;
 
 /// Paths that need no access; everything else, known or not, does.
-const PUBLIC: [&str; 6] = ["/health", "/", "/openapi.json", "/docs", "/assets/status.css", "/assets/docs.css"];
+const PUBLIC: [&str; 5] = ["/", "/openapi.json", "/docs", "/assets/status.css", "/assets/docs.css"];
+
+/// Whoever watches the server asks these, by whatever name it has for them.
+const HEALTH: [&str; 3] = ["/health", "/health/ready", "/health/live"];
 
 /// The names this server answers to.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     hosts: Vec<String>,
     origins: Vec<String>,
+    /// With which browsers reach this server: plain, unless its public address says otherwise.
+    scheme: &'static str,
 }
 
 impl Names {
@@ -35,7 +41,8 @@ impl Names {
             origins.push(public.text());
             hosts.push(public.host().to_owned());
         }
-        Self { hosts, origins }
+        let is_https = settings.http.public_url.as_ref().is_some_and(Origin::is_https);
+        Self { hosts, origins, scheme: if is_https { "https://" } else { "http://" } }
     }
 
     fn knows_host(&self, host: &str) -> bool {
@@ -44,18 +51,19 @@ impl Names {
         self.hosts.iter().any(|known| *known == name || *known == whole)
     }
 
-    /// Same origin as the host that was asked, or a configured one.
+    /// Same origin as the host that was asked, or a configured one. The scheme counts: whoever is in the way of a plain
+    /// connection can say anything in the name of its host.
     fn knows_origin(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_lowercase();
-        let own = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
-        own("http://") || own("https://") || self.origins.contains(&origin)
+        let is_own = origin.strip_prefix(self.scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
+        is_own || self.origins.contains(&origin)
     }
 }
 
 /// Refuses foreign names before anything else happens (DNS rebinding, cross-site requests).
 pub(crate) async fn check_names(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    if path != "/health" {
+    if !HEALTH.contains(&path) {
         let headers = request.headers();
         let host = host_header(headers, request.uri());
         let Some(host) = host.filter(|host| app.names.knows_host(host)) else {
@@ -71,6 +79,19 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
     next.run(request).await
 }
 
+/// Where all ordinary places are busy, whoever watches and operates the server is answered and nobody else.
+pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Reserved>().is_some()
+        && !HEALTH.contains(&request.uri().path())
+        && !has_internal_key(request.headers(), &app.internal_api_key)
+        && !has_bearer_key(request.headers(), &app.internal_api_key)
+    {
+        let full = ApiError::new(ErrorCode::RateLimited, "The server has too many connections; come back later");
+        return full.at(StatusCode::SERVICE_UNAVAILABLE).into_response();
+    }
+    next.run(request).await
+}
+
 /// Lets a request with the internal key pass.
 pub(crate) async fn internal_key(State(app): State<App>, request: Request, next: Next) -> Response {
     if has_internal_key(request.headers(), &app.internal_api_key) {
@@ -81,13 +102,18 @@ pub(crate) async fn internal_key(State(app): State<App>, request: Request, next:
 
 /// The internal key, also as a bearer token: what Prometheus can send.
 pub(crate) async fn internal_key_or_bearer(State(app): State<App>, request: Request, next: Next) -> Response {
-    let key = &app.internal_api_key;
-    let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-    if has_internal_key(request.headers(), key) || bearer.is_some_and(|given| same(given.as_bytes(), key)) {
+    if has_internal_key(request.headers(), &app.internal_api_key)
+        || has_bearer_key(request.headers(), &app.internal_api_key)
+    {
         return next.run(request).await;
     }
     bad_internal_key()
+}
+
+fn has_bearer_key(headers: &HeaderMap, key: &Secret) -> bool {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
+    bearer.is_some_and(|given| same(given.as_bytes(), key))
 }
 
 pub(crate) fn has_internal_key(headers: &HeaderMap, key: &Secret) -> bool {

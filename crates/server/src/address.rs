@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::private::write_private;
+
 const ADDRESS_FILE: &str = "server-addr";
 const LOCK_FILE: &str = "server-addr.lock";
 /// Whoever looks for the server holds the lock for an instant.
@@ -42,7 +44,7 @@ impl KeptAddress {
             }
         }
         let kept = Self { path, text: addr.to_string(), lock };
-        std::fs::write(&kept.path, &kept.text)?;
+        write_private(&kept.path, &kept.text)?;
         Ok(kept)
     }
 }

@@ -14,7 +14,7 @@ use codelab_runtime::Runtime;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{Names, check_names, internal_key, internal_key_or_bearer};
+use crate::access::{Names, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
@@ -72,6 +72,7 @@ pub(crate) fn router(app: App) -> Router {
             internal_error()
         }))
         .layer(middleware::from_fn_with_state(app.clone(), check_names))
+        .layer(middleware::from_fn_with_state(app.clone(), check_room))
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app);
     // Rewriting must come before routing, so the router is a service inside another one.

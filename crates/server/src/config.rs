@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region};
 use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
-use codelab_runtime::{Failpoint, Retention};
+use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
 use serde::Deserialize;
 
@@ -46,10 +46,13 @@ pub struct Settings {
     pub page_locale: Option<Locale>,
     pub log_prompts: bool,
     pub body_bytes: usize,
+    /// How much of the server one user may have.
+    pub shares: ShareLimits,
     pub llm: LlmSettings,
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,
     pub spaces: SpaceSettings,
@@ -113,6 +116,8 @@ pub struct LlmSettings {
     pub prices: PriceTable,
     pub timeout_seconds: u64,
     pub idle_timeout_seconds: u64,
+    /// Waits that the model server announced; a longer one fails the call at once.
+    pub rate_limit_wait_seconds: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -152,6 +157,8 @@ impl JwtAlgorithm {
     }
 }
 
+/// The embedded database, in the data folder.
+pub(crate) const DEFAULT_DATABASE: &str = "codelab.db";
 /// The model of agents that name none.
 pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
 
@@ -180,6 +187,11 @@ impl Settings {
     pub fn is_exposed(&self) -> bool {
         !self.addr.ip().is_loopback()
     }
+}
+
+/// What is wrong with the database's address; most people set it by its plain name.
+pub(crate) fn wrong_database(why: &str) -> ConfigError {
+    wrong("database.url", &format!("{why} (check DATABASE_URL)"))
 }
 
 pub(crate) fn wrong(setting: &str, why: &str) -> ConfigError {

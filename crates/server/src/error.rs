@@ -62,7 +62,7 @@ impl ApiError {
         match error {
             StoreError::DiskFull | StoreError::Unavailable(_) => error.into(),
             error => {
-                tracing::error!(%error, "the database refused a commit");
+                log_refusal(&error);
                 Self::new(ErrorCode::DbWriteError, "The database could not store this; try again")
             }
         }
@@ -113,7 +113,7 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => ErrorCode::DbWriteError,
             _ => ErrorCode::DbReadError,
         };
-        tracing::error!(%error, "the database refused");
+        log_refusal(&error);
         Self::new(code, "The database could not do this; try again")
     }
 }
@@ -141,6 +141,14 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+/// An outage is in the log already, once for all requests that it refuses.
+pub(crate) fn log_refusal(error: &StoreError) {
+    match error.is_outage() {
+        true => tracing::debug!(%error, "the database does not work at the moment"),
+        false => tracing::error!(%error, "the database refused"),
     }
 }
 

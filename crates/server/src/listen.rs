@@ -1,33 +1,42 @@
 //! Accepts connections and keeps each within its bounds.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
-use codelab_runtime::{Metrics, Open};
-use hyper::body::Incoming;
+use axum::http::{HeaderValue, header};
+use bytes::Bytes;
+use codelab_runtime::Metrics;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
-use tower::ServiceExt as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-const MAX_CONNECTIONS: usize = 20_000;
+use crate::connections::{Busy, Connection, Connections, max_connections};
+use crate::unread;
+
 /// Connections that wait to be accepted. A client that finds no room tries again only after a second.
 const BACKLOG: u32 = 4096;
 const MAX_HEADERS: usize = 128;
+/// What is held of a request's head, and of an answer that its reader does not take.
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long open connections may take to finish when the server stops.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// Between two lines about failed accepts.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// How long open connections may take to finish when the server stops: the grace of model calls, whose turns are shown to
+/// their end, and a moment to write that.
+const GOODBYE: Duration = Duration::from_secs(10 + 5);
 
 /// Listens with room for a burst of connections.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
@@ -36,6 +45,10 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(addr)?;
     socket.listen(BACKLOG)
 }
+
+/// The request came over a place that is kept for health and operators.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reserved;
 
 /// Serves until `stop` is done, then lets open requests finish. A reader that takes nothing for `write_timeout` is cut;
 /// it can resume.
@@ -46,14 +59,13 @@ pub(crate) async fn serve(
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
-    let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    tokio::pin!(stop);
-    loop {
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place,
-            () = &mut stop => break,
-        };
+    let bound = max_connections(getrlimit(Resource::Nofile).current);
+    tracing::debug!(bound, "connections that can be open at once");
+    let connections = Connections::new(bound, metrics);
+    let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+    let mut stop = pin!(stop);
+    let mut told_at = None;
+    'accepting: loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
@@ -61,52 +73,116 @@ pub(crate) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tell_refused(&error, &mut told_at);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, router.clone(), write_timeout));
-        let open = Open::connection(&metrics);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::trace!(%error, "a connection ended early");
+        let connection = loop {
+            match connections.admit() {
+                Some(connection) => break connection,
+                None => tokio::select! {
+                    () = connections.freed() => {}
+                    () = &mut stop => break 'accepting,
+                },
             }
-            drop((open, place));
-        });
+        };
+        tasks.spawn(converse(stream, router.clone(), write_timeout, connection, closing.clone()));
     }
     drop(listener);
-    if tokio::time::timeout(GOODBYE, graceful.shutdown()).await.is_err() {
+    closing.cancel();
+    tasks.close();
+    if tokio::time::timeout(GOODBYE, tasks.wait()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
 }
 
-type Io = TokioIo<std::pin::Pin<Box<TimeoutStream<TcpStream>>>>;
+/// Once a minute: it goes on for as long as there are no open files left.
+fn tell_refused(error: &io::Error, told_at: &mut Option<Instant>) {
+    if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+        *told_at = Some(Instant::now());
+        tracing::warn!(%error, "connections cannot be accepted");
+    }
+}
 
-fn connection(
+/// Serves one connection until it ends, its place is another's, or the server stops.
+async fn converse(
     stream: TcpStream,
     router: Router,
     write_timeout: Duration,
-) -> http1::Connection<
-    Io,
-    impl hyper::service::Service<
-        hyper::Request<Incoming>,
-        Response = axum::response::Response,
-        Error = Infallible,
-        Future: Send,
-    >,
-> {
+    connection: Arc<Connection>,
+    closing: CancellationToken,
+) {
     // Tokens are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(write_timeout));
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let request: Request = request.map(Body::new);
-        router.clone().oneshot(request)
+    let close = Arc::clone(&connection.close);
+    let asked = Arc::clone(&connection);
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+        let (router, connection) = (router.clone(), Arc::clone(&asked));
+        let busy = connection.busy();
+        async move {
+            if connection.is_reserved() {
+                request.extensions_mut().insert(Reserved);
+            }
+            let mut response = unread::answer(router, request).await?;
+            if connection.is_reserved() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, std::convert::Infallible>(response.map(|body| Body::new(Answering { body, _busy: busy })))
+        }
     });
-    http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(Box::pin(stream)), service)
+        .max_buf_size(MAX_BUFFER_BYTES)
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let mut serving = pin!(serving);
+    let mut is_closing = false;
+    loop {
+        tokio::select! {
+            ended = serving.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::trace!(%error, "a connection ended early");
+                }
+                return;
+            }
+            () = close.notified(), if !is_closing => {
+                if !connection.has_spoken() {
+                    return;
+                }
+            }
+            () = closing.cancelled(), if !is_closing => {}
+        }
+        is_closing = true;
+        serving.as_mut().graceful_shutdown();
+    }
+}
+
+/// An answer on its way: its connection is busy until the last of it was handed over.
+struct Answering {
+    body: Body,
+    _busy: Busy,
+}
+
+impl hyper::body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -65,6 +65,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
         .routes(routes!(context::search))
         .routes(routes!(context::add, context::clear))
+        .routes(routes!(context::forget))
         .routes(routes!(chat::tools::attach))
         .routes(routes!(chat::tools::detach))
         .routes(routes!(chat::list, chat::create))
@@ -116,6 +117,8 @@ pub(crate) fn global_chat_agents() -> OpenApiRouter<App> {
 pub(crate) fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::health))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::live))
         .routes(routes!(page::openapi))
         .routes(routes!(page::docs))
         .routes(routes!(page::index))

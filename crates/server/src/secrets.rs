@@ -23,18 +23,42 @@ pub enum SecretsError {
     File { path: PathBuf, why: String },
     #[error("addr: {addr} can be reached from other machines, so INTERNAL_API_KEY and JWT_SECRET must both be set")]
     Exposed { addr: std::net::SocketAddr },
+    #[error(
+        "{name}: has {bytes} bytes, and {addr} can be reached from other machines: it needs at least {SECRET_BYTES}"
+    )]
+    Short { name: &'static str, bytes: usize, addr: std::net::SocketAddr },
 }
 
+/// Those that are made have as many, and those that are given must not be easier to guess.
 const SECRET_BYTES: usize = 32;
 
 impl Secrets {
-    /// Refuses to be reachable from outside with secrets that nobody chose.
-    pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
-        let tokens_are_safe = settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
-        let given = settings.internal_api_key.is_some() && tokens_are_safe;
-        if settings.is_exposed() && !given {
-            return Err(SecretsError::Exposed { addr: settings.addr });
+    /// Refuses to be reachable from outside with secrets that nobody chose, or that can be guessed. On this machine alone
+    /// a short one is good enough to begin with; see [`Self::warn_of_short`].
+    pub fn check(settings: &Settings) -> Result<(), SecretsError> {
+        if !settings.is_exposed() {
+            return Ok(());
         }
+        let addr = settings.addr;
+        let tokens_are_safe = settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
+        if settings.internal_api_key.is_none() || !tokens_are_safe {
+            return Err(SecretsError::Exposed { addr });
+        }
+        match short(settings).first() {
+            Some(&(name, bytes)) => Err(SecretsError::Short { name, bytes, addr }),
+            None => Ok(()),
+        }
+    }
+
+    /// Says which secrets are too short for a server that others can reach.
+    pub(crate) fn warn_of_short(settings: &Settings) {
+        for (name, bytes) in short(settings) {
+            tracing::warn!(name, bytes, "a secret is short and can be guessed: give it at least {SECRET_BYTES} bytes");
+        }
+    }
+
+    pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
+        Self::check(settings)?;
         let folder = settings.data_dir.join("secrets");
         let key_file = folder.join("internal_api_key");
         let kept = |given: &Option<Secret>, path: &Path| match given {
@@ -49,15 +73,30 @@ impl Secrets {
     }
 }
 
-fn kept_or_made(folder: &Path, path: &Path) -> Result<Secret, SecretsError> {
-    let failed = |error: std::io::Error| SecretsError::File { path: path.to_owned(), why: error.to_string() };
+/// The given secrets that are in use and too short, with their lengths.
+fn short(settings: &Settings) -> Vec<(&'static str, usize)> {
+    let jwt = settings.jwt_secret.as_ref().filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
+    let given = [("INTERNAL_API_KEY", settings.internal_api_key.as_ref()), ("JWT_SECRET", jwt)];
+    let lengths = given.into_iter().filter_map(|(name, secret)| Some((name, secret?.expose().len())));
+    lengths.filter(|(_, bytes)| *bytes < SECRET_BYTES).collect()
+}
+
+/// The secret in a file; none where there is no file.
+pub(crate) fn kept(path: &Path) -> Result<Option<Secret>, SecretsError> {
+    let failed = |why: String| Err(SecretsError::File { path: path.to_owned(), why });
     match fs::read_to_string(path) {
-        Ok(text) if text.trim().is_empty() => {
-            return Err(SecretsError::File { path: path.to_owned(), why: "the file is empty".to_owned() });
-        }
-        Ok(text) => return Ok(Secret::new(text.trim())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
+        Ok(text) if text.trim().is_empty() => failed("the file is empty".to_owned()),
+        Ok(text) => Ok(Some(Secret::new(text.trim()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// The secret in a file, which is made where there is none.
+pub(crate) fn kept_or_made(folder: &Path, path: &Path) -> Result<Secret, SecretsError> {
+    let failed = |error: std::io::Error| SecretsError::File { path: path.to_owned(), why: error.to_string() };
+    if let Some(secret) = kept(path)? {
+        return Ok(secret);
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let secret = random_hex(SECRET_BYTES);

@@ -17,12 +17,14 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
-use crate::config::{ConfigError, Origin, Settings, SpaceSettings, wrong};
+use crate::config::{ConfigError, DEFAULT_DATABASE, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
+use crate::master_key::{MasterKey, seal_audit};
 use crate::models::KnownModels;
 use crate::openapi::{document, openapi_json};
 use crate::page::Page;
+use crate::private::{private_data_folder, write_private};
 use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
 use crate::users::{LOGIN_HOUSEKEEPING, LoginTicket, Logins, Verifier};
@@ -40,6 +42,14 @@ pub enum StartError {
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "the audit log has decisions without the seal of the master key, though this installation has sealed all of them: \
+         somebody changed the database, or a backup from before the key was put back; in that case delete {} and start \
+         again", .0.display()
+    )]
+    Unsealed(PathBuf),
+    #[error("CODELAB_MASTER_KEY must be set to the key of the other server that uses this database")]
+    OtherMasterKey,
     #[error("data folder {}: another server uses it", .0.display())]
     InUse(PathBuf),
     #[error("{what}: {error}")]
@@ -70,19 +80,29 @@ impl Server {
             let what = what.to_owned();
             move |error| StartError::Io { what, error }
         };
+        Secrets::check(&settings)?;
+        let folder = settings.data_dir.clone();
+        let private = tokio::task::spawn_blocking(move || private_data_folder(&folder)).await;
+        let private = private.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+        private.map_err(io(&format!("data folder {}", settings.data_dir.display())))?;
         let secrets = Secrets::load(&settings)?;
-        std::fs::create_dir_all(&settings.data_dir).map_err(io(&settings.data_dir.display().to_string()))?;
+        let master_key = MasterKey::load_or_make(&settings)?;
+        if master_key.is_short() {
+            tracing::warn!("CODELAB_MASTER_KEY is shorter than 32 bytes: somebody who has the database could guess it");
+        }
+        Secrets::warn_of_short(&settings);
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
         let starter_pack = starter_pack()?;
-        let store = Store::open(StoreOptions::new(settings.database.clone())).await?;
+        let store = open_store(&settings, &master_key).await?;
         let names = Arc::new(Names::new(&settings));
         // Before anything is taken over: neither a taken port nor a taken data folder may disturb a running server.
         let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let kept = keep_address(&settings.data_dir, addr).await?;
+        seal_audit(&store, &settings.data_dir, embedded).await?;
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
@@ -109,6 +129,7 @@ impl Server {
             bus: BusLimits::default(),
             space_idle_seconds: settings.spaces.idle_timeout_seconds,
             chat: settings.chat.limits,
+            shares: settings.shares,
         })
         .await?;
         let app = App {
@@ -210,6 +231,17 @@ async fn keep_logins_tidy(logins: Logins) {
     }
 }
 
+/// A database that was configured and cannot be used is a wrong setting.
+async fn open_store(settings: &Settings, master_key: &MasterKey) -> Result<Store, StartError> {
+    let place = &settings.database;
+    let is_default = *place == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
+    let options = StoreOptions { audit_key: Some(master_key.audit_key()), ..StoreOptions::new(place.clone()) };
+    Store::open(options).await.map_err(|error| match is_default {
+        true => StartError::Store(error),
+        false => wrong_database(&format!("{place} cannot be used: {error}")).into(),
+    })
+}
+
 /// Names this run of the server, and ends the leases of those that are gone: all others of an embedded database, and the
 /// run that used this data folder before.
 async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<String, StartError> {
@@ -222,7 +254,7 @@ async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<Str
         store.end_lease(before.trim(), time).await?;
     }
     let id = random_hex(8);
-    std::fs::write(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
+    write_private(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
     Ok(id)
 }
 
@@ -286,6 +318,7 @@ fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
         model_map: llm.model_map.clone(),
         timeout: Duration::from_secs(llm.timeout_seconds),
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
+        rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
         ..OpenAiConfig::new(url)
     };

@@ -13,41 +13,55 @@ use codelab_protocol::{
     AssistantDelta, ChatError, ChatEvent, ChatEventBody, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap,
     MessageDelta, SessionId,
 };
-use codelab_runtime::{ChatReader, Delta, Item, Reader, UserReader, now};
+use codelab_runtime::{ChatReader, Delta, Item, Reader, StreamPlace, UserReader, now};
 use futures_util::stream;
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
 
+use crate::error::{ApiError, log_refusal};
+
 /// Frames are joined up to this size, so that a burst is one write.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
+const FRAME_END: &str = "\n\n";
+/// A frame without its data: the number, the name, the ends of lines.
+const MAX_HEAD_BYTES: usize = 128;
+const READ_ERROR: &str = "The events could not be read; come back with Last-Event-ID";
+const STORED_LATER: &str = "it is tried again: come back with Last-Event-ID";
+
 /// Streams what the reader of a runtime session shows until it ends.
 pub(crate) fn response(reader: Reader) -> Response {
-    stream_response(reader, Dialect::Chunks)
+    stream_response(reader, Dialect::Chunks, None)
 }
 
-/// Streams what the reader of a project's session shows until it ends.
-pub(crate) fn chat_response(reader: Reader, session: SessionId) -> Response {
-    stream_response(reader, Dialect::Chat(session))
+/// Streams what the reader of a project's session shows until it ends. The place is one of its user's streams.
+pub(crate) fn chat_response(reader: Reader, session: SessionId, place: StreamPlace) -> Response {
+    stream_response(reader, Dialect::Chat(session), Some(place))
 }
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
-pub(crate) fn user_response(reader: UserReader) -> Response {
-    let frames = stream::unfold((reader, Heartbeat::new()), |(mut reader, mut heartbeat)| async move {
+pub(crate) fn user_response(reader: UserReader, place: StreamPlace) -> Response {
+    let reading = (reader, Heartbeat::new(), place);
+    let frames = stream::unfold(reading, |(mut reader, mut heartbeat, place)| async move {
         let mut frames = String::new();
         match heartbeat.unless(reader.next()).await {
             None => frames.push_str(Heartbeat::FRAME),
-            Some(Some(event)) => write_frame(&mut frames, None, &event.kind, &event.body),
-            Some(None) => return None,
+            Some(Ok(Some(item))) => write_event(&mut frames, item),
+            Some(Ok(None)) => return None,
+            Some(Err(error)) => {
+                log_refusal(&error);
+                return None;
+            }
         }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat)))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat, place)))
     });
     event_stream(Body::from_stream(frames))
 }
 
-/// Streams the global Chat until the server stops or the reader goes away.
-pub(crate) fn global_chat_response(reader: ChatReader) -> Response {
-    let frames = stream::unfold((reader, Heartbeat::new()), |(mut reader, mut heartbeat)| async move {
+/// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
+pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamPlace>) -> Response {
+    let reading = (reader, Heartbeat::new(), place);
+    let frames = stream::unfold(reading, |(mut reader, mut heartbeat, place)| async move {
         let mut frames = String::new();
         match heartbeat.unless(reader.next()).await {
             None => frames.push_str(Heartbeat::FRAME),
@@ -58,7 +72,7 @@ pub(crate) fn global_chat_response(reader: ChatReader) -> Response {
             }
             Some(None) => return None,
         }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat)))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat, place)))
     });
     event_stream(Body::from_stream(frames))
 }
@@ -92,16 +106,33 @@ enum Dialect {
     Chat(SessionId),
 }
 
-fn stream_response(reader: Reader, dialect: Dialect) -> Response {
-    let frames = stream::unfold(Some((reader, dialect, Heartbeat::new())), |reading| async move {
-        let (mut reader, dialect, mut heartbeat) = reading?;
+/// A session's stream on its way.
+struct Streaming {
+    reader: Reader,
+    dialect: Dialect,
+    heartbeat: Heartbeat,
+    /// A large event has begun and not ended: nothing else may be written between its pieces.
+    is_within: bool,
+    _place: Option<StreamPlace>,
+}
+
+fn stream_response(reader: Reader, dialect: Dialect, place: Option<StreamPlace>) -> Response {
+    let reader = reader.in_pieces();
+    let streaming = Streaming { reader, dialect, heartbeat: Heartbeat::new(), is_within: false, _place: place };
+    let frames = stream::unfold(Some(streaming), |streaming| async move {
+        let mut streaming = streaming?;
+        let Streaming { reader, dialect, heartbeat, is_within, .. } = &mut streaming;
         let mut frames = String::new();
         let more = match heartbeat.unless(reader.next()).await {
             None => {
-                frames.push_str(Heartbeat::FRAME);
+                // A comment within a large event would become part of its data; its next piece is a sign of life.
+                if !*is_within {
+                    frames.push_str(Heartbeat::FRAME);
+                }
                 true
             }
             Some(Ok(Some(item))) => {
+                *is_within = matches!(item, Item::LargeBegins { .. } | Item::LargePiece(_));
                 dialect.write_item(&mut frames, item);
                 while frames.len() < MAX_WRITE_BYTES {
                     let Some(item) = reader.ready() else { break };
@@ -111,12 +142,16 @@ fn stream_response(reader: Reader, dialect: Dialect) -> Response {
             }
             Some(Ok(None)) => return None,
             Some(Err(error)) => {
-                tracing::error!(%error, "a stream could not be read on");
-                dialect.write_read_error(&mut frames);
+                log_refusal(&error);
+                if *is_within {
+                    // Readers drop an event without an end, and come back for it.
+                    return None;
+                }
+                dialect.write_error(&mut frames, READ_ERROR.to_owned(), ErrorCode::DbReadError);
                 false
             }
         };
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some((reader, dialect, heartbeat))))
+        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some(streaming)))
     });
     event_stream(Body::from_stream(frames))
 }
@@ -134,8 +169,7 @@ impl Dialect {
     fn write_item(&self, frames: &mut String, item: Item) {
         match (self, item) {
             (Self::Chunks, Item::Event(event)) => {
-                let name = if event.kind == "error" { "error" } else { "message" };
-                write_frame(frames, Some(event.seq), name, &event.body);
+                write_frame(frames, Some(event.seq), chunk_name(&event.kind), &event.body);
             }
             (Self::Chat(_), Item::Event(event)) => write_frame(frames, Some(event.seq), &event.kind, &event.body),
             (Self::Chunks, Item::Delta(delta)) => {
@@ -154,16 +188,28 @@ impl Dialect {
             (Self::Chat(session), Item::Gap { from, to }) => {
                 write_chat(frames, session, Some(to), ChatEventBody::Gap(Gap { from, to }));
             }
+            // Its id is the start: a reader that is cut here comes back to the same log.
+            (Self::Chunks, Item::StartOver { from, to }) => {
+                write_chunk(frames, Some(0), "message", ChunkBody::Gap(Gap { from, to }));
+            }
+            (Self::Chat(session), Item::StartOver { from, to }) => {
+                write_chat(frames, session, Some(0), ChatEventBody::Gap(Gap { from, to }));
+            }
             (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
+            (_, Item::NotStored(error)) => {
+                let error = ApiError::not_stored(error);
+                self.write_error(frames, format!("{}; {STORED_LATER}", error.message()), error.code());
+            }
+            (Self::Chunks, Item::LargeBegins { seq, kind }) => begin_frame(frames, Some(seq), chunk_name(&kind)),
+            (Self::Chat(_), Item::LargeBegins { seq, kind }) => begin_frame(frames, Some(seq), &kind),
+            (_, Item::LargePiece(piece)) => frames.push_str(&piece),
+            (_, Item::LargeEnds) => frames.push_str(FRAME_END),
         }
     }
 
-    fn write_read_error(&self, frames: &mut String) {
-        let error = ErrorData {
-            message: "The events could not be read; come back with Last-Event-ID".to_owned(),
-            error_code: ErrorCode::DbReadError,
-            details: Default::default(),
-        };
+    /// An error that is no event of the session: it has no number.
+    fn write_error(&self, frames: &mut String, message: String, error_code: ErrorCode) {
+        let error = ErrorData { message, error_code, details: Default::default() };
         match self {
             Self::Chunks => write_chunk(frames, None, "error", ChunkBody::Error(error)),
             Self::Chat(session) => {
@@ -172,6 +218,11 @@ impl Dialect {
             }
         }
     }
+}
+
+/// The runtime API tells errors from everything else by the frame's name.
+fn chunk_name(kind: &str) -> &'static str {
+    if kind == "error" { "error" } else { "message" }
 }
 
 fn write_chat(frames: &mut String, session: &SessionId, seq: Option<u64>, body: ChatEventBody) {
@@ -191,11 +242,31 @@ fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Seri
     }
 }
 
+/// An event of one of a user's sessions, without a number: those of several sessions would mix.
+fn write_event(frames: &mut String, item: Item) {
+    match item {
+        Item::Event(event) => write_frame(frames, None, &event.kind, &event.body),
+        Item::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
+        Item::LargePiece(piece) => frames.push_str(&piece),
+        Item::LargeEnds => frames.push_str(FRAME_END),
+        // Only a single session's stream has these.
+        Item::Delta(_) | Item::Settled(_) | Item::Gap { .. } | Item::StartOver { .. } | Item::NotStored(_) => {}
+    }
+}
+
 /// `data` is JSON on one line, so it needs no splitting.
 fn write_frame(frames: &mut String, id: Option<u64>, name: &str, data: &str) {
+    // Once and not by doubling: a reader that stalls here holds what was reserved.
+    frames.reserve(data.len() + MAX_HEAD_BYTES);
+    begin_frame(frames, id, name);
+    frames.push_str(data);
+    frames.push_str(FRAME_END);
+}
+
+fn begin_frame(frames: &mut String, id: Option<u64>, name: &str) {
     if let Some(id) = id {
         // Writing to a string cannot fail.
         let _ = writeln!(frames, "id: {id}");
     }
-    let _ = write!(frames, "event: {name}\ndata: {data}\n\n");
+    let _ = write!(frames, "event: {name}\ndata: ");
 }

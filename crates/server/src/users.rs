@@ -76,6 +76,9 @@ impl FromRequestParts<App> for User {
 pub(crate) async fn user_access(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match authenticate(&app, request.headers()).await {
         Ok(identity) => {
+            if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
+                return ApiError::from(refusal).into_response();
+            }
             request.extensions_mut().insert(User(identity));
             next.run(request).await
         }

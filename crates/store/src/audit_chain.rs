@@ -1,35 +1,111 @@
-//! The chain that makes the audit log tell when it was changed: pure functions over rows.
+//! The chain that makes the audit log tell when it was changed: pure functions over rows and a key.
 //!
-//! Each row's hash covers the hash before it, the session's name and every field but the arguments, which stand there
-//! by their digests, so that a purge can blank them and the chain still holds.
+//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and reason stand there by
+//! their digests, so that a purge can blank them and the chain still holds. The hash is an HMAC, and so is the seal on the
+//! head, which says where the chain ends: without the key nobody can change a row, cut the tail or add to it unseen.
+//!
+//! Rows from before there was a key have plain hashes. They come first in their chain, and the head that they had at the
+//! upgrade is sealed, so they are as safe from then on.
 
 use codelab_protocol::{Digest, SessionId, arguments_digest};
 use serde_json::json;
 
-use crate::Realm;
 use crate::row::{AuditHead, AuditRecord, AuditRow};
+use crate::{Realm, SessionKey};
+
+mod key;
+
+pub use key::AuditKey;
+
+/// Whose chain it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainOf<'a> {
+    pub key: SessionKey,
+    pub realm: Realm,
+    pub session_id: &'a SessionId,
+}
 
 /// What the first row of every chain follows.
 pub fn genesis() -> AuditHead {
-    AuditHead { count: 0, head: Digest::of_bytes(b"codelab audit chain") }
+    AuditHead { count: 0, head: Digest::of_bytes(b"codelab audit chain"), keyed_from: 1, is_sealed: true }
 }
 
-/// The next row of a chain; the head after it is `head_of` that row.
-pub fn append(head: &AuditHead, realm: Realm, session_id: &SessionId, record: AuditRecord) -> AuditRow {
+/// The next row of a chain; the head after it is `head_after` that row.
+pub fn append(key: &AuditKey, head: &AuditHead, of: ChainOf<'_>, record: AuditRecord) -> AuditRow {
     let ord = head.count + 1;
-    let hash = audit_hash(&head.head, realm, session_id, ord, &record);
+    let hash = keyed_hash(key, &head.head, of, ord, &record);
     AuditRow { ord, record, hash }
 }
 
-pub fn head_of(row: &AuditRow) -> AuditHead {
-    AuditHead { count: row.ord, head: row.hash.clone() }
+/// A chain whose end was not sealed stays so, however much is added to it.
+pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
+    AuditHead { count: row.ord, head: row.hash.clone(), ..before.clone() }
 }
 
-pub fn audit_hash(prev: &Digest, realm: Realm, session_id: &SessionId, ord: u64, record: &AuditRecord) -> Digest {
+/// Proves that this head was written by whoever has the key; none for one that follows a head without proof.
+pub fn seal(key: &AuditKey, of: ChainOf<'_>, head: &AuditHead) -> Option<Digest> {
+    head.is_sealed.then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
+}
+
+/// Seals a chain from before there was a key: the rows it has now are plain, all that come are keyed.
+pub(crate) fn seal_old(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest) -> (u64, Digest) {
+    let keyed_from = count + 1;
+    (keyed_from, seal_of(key, of, count, head, keyed_from))
+}
+
+/// A head as it is stored. The two last are absent in a chain that was not sealed yet.
+pub(crate) struct StoredHead {
+    pub count: u64,
+    pub head: Digest,
+    pub keyed_from: Option<u64>,
+    pub seal: Option<Digest>,
+}
+
+impl StoredHead {
+    pub fn checked(self, key: &AuditKey, of: ChainOf<'_>) -> AuditHead {
+        let keyed_from = self.keyed_from.unwrap_or(self.count + 1);
+        let expected = seal_of(key, of, self.count, &self.head, keyed_from);
+        AuditHead { count: self.count, head: self.head, keyed_from, is_sealed: self.seal == Some(expected) }
+    }
+}
+
+fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_from: u64) -> Digest {
+    key.mac(&json!({
+        "what": "head",
+        "session_key": of.key.get(),
+        "realm": of.realm.as_str(),
+        "session_id": of.session_id,
+        "count": count,
+        "head": head,
+        "keyed_from": keyed_from,
+    }))
+}
+
+fn keyed_hash(key: &AuditKey, prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
+    key.mac(&json!({
+        "what": "row",
+        "prev": prev,
+        "session_key": of.key.get(),
+        "realm": of.realm.as_str(),
+        "session_id": of.session_id,
+        "ord": ord,
+        "call_id": record.call_id,
+        "tool_name": record.tool_name,
+        "original_digest": record.original_digest,
+        "modified_digest": record.modified_digest,
+        "decision": record.decision,
+        "decided_by": record.decided_by,
+        "reason_digest": record.reason_digest,
+        "timestamp_ms": record.timestamp.as_millis(),
+    }))
+}
+
+/// The hash of rows from before there was a key.
+pub fn plain_hash(prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
     Digest::of_json(&json!({
         "prev": prev,
-        "realm": realm.as_str(),
-        "session_id": session_id,
+        "realm": of.realm.as_str(),
+        "session_id": of.session_id,
         "ord": ord,
         "call_id": record.call_id,
         "tool_name": record.tool_name,
@@ -60,6 +136,8 @@ pub enum Break {
     OriginalArguments,
     #[error("the executed arguments were changed")]
     ModifiedArguments,
+    #[error("the reason was changed")]
+    Reason,
     #[error("the end of the log was cut off")]
     TailCut,
     #[error("the log has rows that were never counted")]
@@ -70,16 +148,27 @@ pub enum Break {
     Head,
 }
 
+/// A chain that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    pub count: u64,
+    /// So many of its first rows are from before there was a key.
+    pub unkeyed: u64,
+}
+
 /// A chain that is followed from its first row.
 pub struct Chain<'a> {
-    realm: Realm,
-    session_id: &'a SessionId,
+    key: &'a AuditKey,
+    of: ChainOf<'a>,
     end: AuditHead,
 }
 
 impl<'a> Chain<'a> {
-    pub fn new(realm: Realm, session_id: &'a SessionId) -> Self {
-        Self { realm, session_id, end: genesis() }
+    /// `head` says which rows are keyed; whether it tells the truth is seen at the end.
+    pub fn new(key: &'a AuditKey, of: ChainOf<'a>, head: Option<&AuditHead>) -> Self {
+        let genesis = genesis();
+        let keyed_from = head.map_or(genesis.keyed_from, |head| head.keyed_from);
+        Self { key, of, end: AuditHead { keyed_from, ..genesis } }
     }
 
     /// The rows that come next, in order.
@@ -90,32 +179,38 @@ impl<'a> Chain<'a> {
             if row.ord != ord {
                 return broken(Break::Missing);
             }
-            if row.hash != audit_hash(&self.end.head, self.realm, self.session_id, ord, &row.record) {
+            let is_keyed = ord >= self.end.keyed_from;
+            let hash = match is_keyed {
+                true => keyed_hash(self.key, &self.end.head, self.of, ord, &row.record),
+                false => plain_hash(&self.end.head, self.of, ord, &row.record),
+            };
+            if row.hash != hash {
                 return broken(Break::Hash);
             }
-            check_arguments(&row.record).or_else(broken)?;
-            self.end = head_of(row);
+            check_texts(&row.record, is_keyed).or_else(broken)?;
+            self.end = head_after(&self.end, row);
         }
         Ok(())
     }
 
     /// Whether these were all rows, by the head that is kept apart from them.
-    pub fn ends_at(self, head: Option<&AuditHead>) -> Result<AuditHead, BrokenAt> {
-        let ord = self.end.count;
+    pub fn ends_at(self, head: Option<&AuditHead>) -> Result<Verified, BrokenAt> {
+        let (ord, keyed_from) = (self.end.count, self.end.keyed_from);
         let why = match head {
-            None if ord == 0 => return Ok(self.end),
+            None if ord == 0 => return Ok(Verified { count: 0, unkeyed: 0 }),
             None => Break::HeadMissing,
             Some(head) if head.count > ord => Break::TailCut,
             Some(head) if head.count < ord => Break::NotCounted,
-            Some(head) if head.head != self.end.head => Break::Head,
-            Some(_) => return Ok(self.end),
+            Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => Break::Head,
+            Some(head) if !head.is_sealed => Break::Head,
+            Some(_) => return Ok(Verified { count: ord, unkeyed: ord.min(keyed_from.saturating_sub(1)) }),
         };
         Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
     }
 }
 
-/// Arguments that are still there must be those whose digest is in the chain.
-fn check_arguments(record: &AuditRecord) -> Result<(), Break> {
+/// What is still there must be what its digest in the chain says.
+fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), Break> {
     let digest_of = |arguments| arguments_digest(&record.tool_name, arguments);
     if record.original_args.as_ref().is_some_and(|arguments| digest_of(arguments) != record.original_digest) {
         return Err(Break::OriginalArguments);
@@ -123,6 +218,10 @@ fn check_arguments(record: &AuditRecord) -> Result<(), Break> {
     let modified = record.modified_args.as_ref();
     if modified.is_some_and(|arguments| Some(digest_of(arguments)) != record.modified_digest) {
         return Err(Break::ModifiedArguments);
+    }
+    let reason = record.reason.as_deref().map(AuditRecord::digest_of_reason);
+    if is_keyed && reason.is_some() && reason != record.reason_digest {
+        return Err(Break::Reason);
     }
     Ok(())
 }

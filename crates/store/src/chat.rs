@@ -15,6 +15,8 @@ pub struct ChatSessionRow {
     pub created_at: Timestamp,
     pub last_activity: Timestamp,
     pub message_count: u64,
+    /// A question of an agent waits for an answer.
+    pub asks: bool,
 }
 
 /// A project session whose turn may not be over, with the engine's value.
@@ -67,6 +69,9 @@ pub struct NewSpending {
 pub struct ProjectBudget {
     pub budget_micro_usd: Option<u64>,
     pub budget_tokens: Option<u64>,
+    /// How much of them approvals added since a person last set them.
+    pub granted_micro_usd: u64,
+    pub granted_tokens: u64,
     pub at: Timestamp,
 }
 
@@ -150,4 +155,13 @@ pub struct UnindexedInteraction {
     pub user_id: UserId,
     pub project_id: ProjectId,
     pub interaction: InteractionRow,
+}
+
+/// An interaction that was deleted; only what is needed to find it in the index of its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErasedInteraction {
+    pub id: InteractionId,
+    pub user_id: UserId,
+    pub project_id: ProjectId,
+    pub agent: AgentName,
 }

@@ -147,4 +147,6 @@ pub struct AuditAppended {
     pub rows: Vec<AuditRow>,
     /// The head after the last of `rows`.
     pub head: AuditHead,
+    /// What proves that head; absent where the one before had no proof.
+    pub seal: Option<Digest>,
 }

@@ -48,6 +48,11 @@ impl StoreError {
         }
     }
 
+    /// The database does not work at the moment, for this caller or any other. It says so in the log by itself.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::Unavailable(_) | Self::Unknown | Self::Io(_))
+    }
+
     pub(crate) fn stopped() -> Self {
         Self::Unavailable("the store is closed".to_owned())
     }

@@ -16,11 +16,12 @@ mod sqlite;
 mod statement;
 mod store;
 mod user;
+mod vitals;
 
 pub use chat::{
-    AgentUsage, ChatSessionRow, InteractionId, InteractionRow, NewInteraction, NewSpending, OpenApproval, PlanRow,
-    PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnfinishedSession, UnindexedInteraction, UsageReport,
-    UsageSum,
+    AgentUsage, ChatSessionRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
+    OpenApproval, PlanRow, PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnfinishedSession,
+    UnindexedInteraction, UsageReport, UsageSum,
 };
 pub use commit::{
     ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
@@ -33,6 +34,7 @@ pub use row::{
     ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow, InputRow, Schedule,
     SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
-pub use sqlite::backup::restore_sqlite;
-pub use store::{AgentPlace, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
+pub use sqlite::backup::{Restored, restore_sqlite};
+pub use store::{AgentPlace, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
+pub use vitals::Pulse;

@@ -21,6 +21,12 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "events_in_order",
         sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
     },
+    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/sqlite/0005_keyed_audit.sql") },
+    Migration {
+        version: 6,
+        name: "notes_and_grants",
+        sql: include_str!("../migrations/sqlite/0006_notes_and_grants.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -31,6 +37,12 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 4,
         name: "events_in_order",
         sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
+    },
+    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/postgres/0005_keyed_audit.sql") },
+    Migration {
+        version: 6,
+        name: "notes_and_grants",
+        sql: include_str!("../migrations/postgres/0006_notes_and_grants.sql"),
     },
 ];
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use tokio_postgres::config::SslMode;
 
 use crate::StoreError;
+use crate::audit_chain::AuditKey;
 
 /// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never shows a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,6 +71,8 @@ impl fmt::Debug for DatabaseUrl {
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     pub url: DatabaseUrl,
+    /// Keys the audit log. Without it no decision can be stored and none verified.
+    pub audit_key: Option<AuditKey>,
     /// Commits waiting for each writer; the next caller waits for room.
     pub write_queue: usize,
     /// Commits that share one transaction and one fsync.
@@ -84,6 +87,8 @@ pub struct StoreOptions {
     pub max_pages: Option<u32>,
     /// SQLite: how long to wait for another connection's lock.
     pub busy_timeout_ms: u64,
+    /// SQLite: how long deletions gather before the file is rewritten without what they removed.
+    pub erase_delay_ms: u64,
     /// PostgreSQL: how long a connection may take to open.
     pub connect_timeout_ms: u64,
     /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given up.
@@ -94,6 +99,7 @@ impl StoreOptions {
     pub fn new(url: DatabaseUrl) -> Self {
         Self {
             url,
+            audit_key: None,
             write_queue: 1024,
             max_batch: 256,
             readers: 2,
@@ -101,6 +107,7 @@ impl StoreOptions {
             cache_kib: 16 * 1024,
             max_pages: None,
             busy_timeout_ms: 5_000,
+            erase_delay_ms: 5_000,
             connect_timeout_ms: 5_000,
             query_timeout_ms: 30_000,
         }

@@ -7,6 +7,7 @@ use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId, SwitchEntry, TaskId,
     Timestamp, TurnId, TurnStatus, UserId,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Epoch, Realm, SessionKey, StoreError};
@@ -119,6 +120,26 @@ impl StoredMessage {
     }
 }
 
+/// What few messages say beside their text.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct MessageNotes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl MessageNotes {
+    pub fn of(message: &Message) -> Option<Self> {
+        let Message { answers, task_id, warnings, .. } = message;
+        let has_any = answers.is_some() || task_id.is_some() || !warnings.is_empty();
+        has_any.then(|| Self { answers: answers.clone(), task_id: task_id.clone(), warnings: warnings.clone() })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
     pub seq: u64,
@@ -181,8 +202,17 @@ pub struct AuditRecord {
     pub modified_digest: Option<Digest>,
     pub decision: String,
     pub decided_by: String,
+    /// Absent after a purge too, where its digest stays.
     pub reason: Option<String>,
+    /// Absent in rows from before there was a key.
+    pub reason_digest: Option<Digest>,
     pub timestamp: Timestamp,
+}
+
+impl AuditRecord {
+    pub fn digest_of_reason(reason: &str) -> Digest {
+        Digest::of_bytes(reason.as_bytes())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -198,6 +228,10 @@ pub struct AuditRow {
 pub struct AuditHead {
     pub count: u64,
     pub head: Digest,
+    /// The first row that is keyed; those before it are from before there was a key.
+    pub keyed_from: u64,
+    /// Whether it carries the proof that somebody with the key wrote it.
+    pub is_sealed: bool,
 }
 
 /// A session that has an audit log, whether or not the session itself still exists.

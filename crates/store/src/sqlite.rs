@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
 use crate::statement::{Param, Stmt, Written};
@@ -12,6 +12,7 @@ use crate::store::Counters;
 use crate::{StoreError, StoreOptions, migrate};
 
 pub(crate) mod backup;
+mod erase;
 pub(crate) mod error;
 mod held;
 mod lock;
@@ -35,10 +36,12 @@ pub(crate) struct Sqlite {
     /// Absent for a database in memory, which only the writer can see.
     readers: Option<Readers>,
     path: Option<PathBuf>,
+    /// Something was deleted, and may still be in the files.
+    erase_due: Arc<Notify>,
 }
 
 impl Sqlite {
-    /// Blocks on the disk.
+    /// Blocks on the disk. Must be called inside a tokio runtime.
     pub fn open(path: Option<&Path>, options: &StoreOptions, counters: Arc<Counters>) -> Result<Self, StoreError> {
         check_version()?;
         let path = path.map(absolute).transpose()?;
@@ -51,13 +54,22 @@ impl Sqlite {
         configure_writer(&connection, path.is_some(), options)?;
         migrate::sqlite(&mut connection, migrate::SQLITE).map_err(translate)?;
         let readers = path.as_deref().map(|path| Readers::open(path, options)).transpose()?;
+        let erase_due = Arc::new(Notify::new());
+        if erase::is_due(&connection).map_err(translate)? {
+            erase_due.notify_one();
+        }
         let (sender, queue) = mpsc::channel(options.write_queue.max(1));
+        // A database in memory has no files.
+        if path.is_some() {
+            let delay = std::time::Duration::from_millis(options.erase_delay_ms);
+            tokio::runtime::Handle::current().spawn(erase::run(sender.downgrade(), Arc::clone(&erase_due), delay));
+        }
         let max_batch = options.max_batch.max(1);
         std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer::run(connection, lock, queue, max_batch, &counters))
             .map_err(|error| StoreError::io("cannot start the writer", &error))?;
-        Ok(Self { writer: Some(sender), readers, path })
+        Ok(Self { writer: Some(sender), readers, path, erase_due })
     }
 
     /// Works beside a running server, and takes no lock. Blocks on the disk.
@@ -70,7 +82,7 @@ impl Sqlite {
         let readers = Readers::open(&path, options)?;
         let version = readers.with_idle(|connection| migrate::sqlite_version(connection).map_err(translate))?;
         migrate::check_current(version, migrate::SQLITE)?;
-        Ok(Self { writer: None, readers: Some(readers), path: Some(path) })
+        Ok(Self { writer: None, readers: Some(readers), path: Some(path), erase_due: Arc::default() })
     }
 
     /// Returns once the statements are on the disk. After the queue took them, dropping the future changes nothing.
@@ -80,6 +92,14 @@ impl Sqlite {
         writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
         // A writer that is gone without an answer died between two instructions; the row may be there.
         answer.await.map_or(Err(StoreError::Unknown), |(outcome, _)| outcome)
+    }
+
+    /// A write that deletes: soon afterwards what it deleted is in no file of the database any more.
+    pub async fn erase(&self, mut stmts: Vec<Stmt>) -> Result<(), StoreError> {
+        stmts.push(erase::note());
+        self.write(stmts).await?;
+        self.erase_due.notify_one();
+        Ok(())
     }
 
     pub async fn read<T: Send + 'static>(
@@ -110,7 +130,7 @@ impl Sqlite {
         }
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        let job = Job::read(move |connection| drop(reply.send(work(connection))));
+        let job = Job::alone(move |connection| drop(reply.send(work(connection))));
         writer.send(job).await.map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
@@ -126,6 +146,14 @@ impl Sqlite {
                 let _ = closed.await;
             }
         }
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        // The writer goes first, so that who erases finds it gone.
+        self.writer = None;
+        self.erase_due.notify_one();
     }
 }
 
@@ -244,6 +272,8 @@ fn configure_writer(connection: &Connection, in_file: bool, options: &StoreOptio
         }
     }
     set("synchronous", &"FULL")?;
+    // Rows that are deleted or replaced are overwritten where they stand; `erase` does the rest.
+    connection.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(())).map_err(translate)?;
     set("cache_size", &-i64::from(options.cache_kib))?;
     set("wal_autocheckpoint", &CHECKPOINT_PAGES)?;
     set("journal_size_limit", &LOG_LIMIT_BYTES)?;

@@ -4,15 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::audit_chain::AuditKey;
 use crate::columns::Decode;
 use crate::commit::{Commit, statements};
 use crate::options::{DatabaseUrl, StoreOptions};
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::statement::{Param, Stmt, Written};
-use crate::{Realm, SessionKey, StoreError};
+use crate::vitals::Vitals;
+use crate::{Pulse, Realm, SessionKey, StoreError};
 
 mod audit;
+mod counters;
 mod life;
 mod logins;
 mod pages;
@@ -22,6 +25,7 @@ mod read;
 mod servers;
 mod users;
 
+pub use audit::AuditSealed;
 pub use read::MessageRange;
 pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
 
@@ -30,6 +34,8 @@ pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
 pub struct Store {
     backend: Arc<Backend>,
     counters: Arc<Counters>,
+    audit_key: Option<AuditKey>,
+    vitals: Arc<Vitals>,
 }
 
 enum Backend {
@@ -63,6 +69,7 @@ impl Store {
     /// Creates or upgrades the tables. An SQLite file is locked against other processes until the store is closed.
     pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
+        let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 let counters = Arc::clone(&counters);
@@ -71,11 +78,12 @@ impl Store {
             DatabaseUrl::SqliteMemory => Backend::Sqlite(Sqlite::open(None, &options, Arc::clone(&counters))?),
             DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open(&url, &options, &counters).await?),
         };
-        Ok(Self { backend: Arc::new(backend), counters })
+        Ok(Self { backend: Arc::new(backend), counters, audit_key, vitals: Arc::default() })
     }
 
     /// For looking only, also beside a running server. Every write fails with `ReadOnly`.
     pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
+        let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 Backend::Sqlite(blocking(move || Sqlite::open_read_only(&path, &options)).await?)
@@ -85,7 +93,7 @@ impl Store {
             }
             DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open_read_only(&url, &options).await?),
         };
-        Ok(Self { backend: Arc::new(backend), counters: Arc::new(Counters::default()) })
+        Ok(Self { backend: Arc::new(backend), counters: Arc::default(), audit_key, vitals: Arc::default() })
     }
 
     /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was handed in.
@@ -103,16 +111,39 @@ impl Store {
         }
     }
 
-    /// Whether the database answers and its writer is alive.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        let lost = match self.backend.as_ref() {
+    /// Nothing can be written any more.
+    pub fn has_lost_its_writer(&self) -> bool {
+        match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.has_lost_its_writer(),
             Backend::Postgres(postgres) => postgres.has_lost_its_writer(),
-        };
-        if lost {
+        }
+    }
+
+    /// Whether the database answers and its writer is alive.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        if self.has_lost_its_writer() {
             return Err(StoreError::stopped());
         }
         self.read("SELECT version FROM schema_migrations LIMIT 1", vec![], |row| row.int()).await.map(drop)
+    }
+
+    /// How reading stands, by the last that was read.
+    pub fn reads(&self) -> Pulse {
+        self.vitals.reads.pulse()
+    }
+
+    /// How writing stands, by the last that was written.
+    pub fn writes(&self) -> Pulse {
+        self.vitals.writes.pulse()
+    }
+
+    /// What the disk of an embedded database has left for it, in bytes. Blocks on the disk.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let Backend::Sqlite(sqlite) = self.backend.as_ref() else { return None };
+        let disk = rustix::fs::statvfs(sqlite.path()?).ok()?;
+        // Some blocks are kept for root.
+        let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+        Some(blocks.saturating_mul(disk.f_frsize))
     }
 
     /// Stores what was handed in, then lets the database go. Later calls fail with `Unavailable`.
@@ -148,10 +179,23 @@ impl Store {
 
     /// Writes of one session are stored in the order they are handed in.
     async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
-        match self.backend.as_ref() {
+        let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
             Backend::Postgres(postgres) => postgres.write(key, stmts).await,
-        }
+        };
+        self.vitals.writes.note(&written);
+        written
+    }
+
+    /// A write that deletes what people wrote. On SQLite it is in no file any more within a minute; what PostgreSQL keeps
+    /// until its next vacuum, in its log and in its backups is not ours to remove.
+    async fn erase(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<(), StoreError> {
+        let written = match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.erase(stmts).await,
+            Backend::Postgres(postgres) => postgres.write(key, stmts).await.map(drop),
+        };
+        self.vitals.writes.note(&written);
+        written
     }
 
     async fn read<T: Send + 'static>(
@@ -160,10 +204,12 @@ impl Store {
         params: Vec<Param>,
         decode: Decode<T>,
     ) -> Result<Vec<T>, StoreError> {
-        match self.backend.as_ref() {
+        let found = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.read(sql, params, decode).await,
             Backend::Postgres(postgres) => postgres.read(sql, params, decode).await,
-        }
+        };
+        self.vitals.reads.note(&found);
+        found
     }
 
     async fn read_one<T: Send + 'static>(

@@ -9,6 +9,9 @@ pub struct ProjectRow {
     pub description: Option<String>,
     pub budget_micro_usd: Option<u64>,
     pub budget_tokens: Option<u64>,
+    /// How much of the budget approvals added since a person last set it.
+    pub granted_micro_usd: u64,
+    pub granted_tokens: u64,
     /// Where sessions go that name no project; a user has at most one.
     pub is_default: bool,
     pub created_at: Timestamp,

@@ -41,6 +41,9 @@ impl TestServer {
             ("INTERNAL_API_KEY".to_owned(), INTERNAL_KEY.to_owned()),
             ("LLM_PROXY_URL".to_owned(), model.url()),
             ("CODELAB_ADDR".to_owned(), "127.0.0.1:0".to_owned()),
+            // A test asks faster than a person; one about the limit sets its own.
+            ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND".to_owned(), "0".to_owned()),
+            ("CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE".to_owned(), "0".to_owned()),
         ];
         environment.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let data = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ impl Workspace {
         let hidden = secrets::hidden(&options);
         let root = Root::open(root.as_ref(), &hidden)?;
         let Options { user_id, ref policy, ref limits, .. } = options;
-        let (policy, limits) = (policy.clone(), limits.clone());
+        let (policy, limits) = (policy.in_workspace(&root.path().to_string_lossy()), limits.clone());
         let commands = Commands::new(options, hidden);
         Ok(Self { shared: Arc::new(Shared { root, seen: Seen::default(), user_id, policy, limits, commands }) })
     }

@@ -4,12 +4,7 @@ import type { Health } from "./types";
 
 const inProject = (project_id: number) => ({ params: { path: { project_id } } });
 
-/** An unhealthy server answers 503 with the same body. */
-export async function health(): Promise<Health> {
-  const { data, error } = await client.GET("/health");
-  if (data !== undefined) return data;
-  return error as unknown as Health;
-}
+export const health = (): Promise<Health> => value(client.GET("/health"));
 
 export const usage = () => value(client.GET("/my/usage"));
 

@@ -229,7 +229,85 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the server is well */
+        /**
+         * Whether the server is well
+         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Healthy, degraded or unhealthy */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Health"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whether the process answers
+         * @description It does so also while the database is away: starting it again would not help.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description It answers */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Alive"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether requests should be sent to this server */
         get: {
             parameters: {
                 query?: never;
@@ -711,7 +789,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description Events after this number; `Last-Event-ID` says the same and wins. */
+                    /**
+                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
+                     *     and then the log from its start.
+                     */
                     after?: number;
                     /** @description `false`: the stored events, then the end. */
                     follow?: boolean;
@@ -1075,7 +1156,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Answer a question */
+        /**
+         * Answer a question
+         * @description The answer is a user's message of the session, so the reply is that of a message: its events with
+         *     `Accept: text/event-stream`, otherwise its `message_id` as soon as it is durable.
+         */
         post: {
             parameters: {
                 query?: never;
@@ -1094,13 +1179,22 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Answered; the turn goes on */
+                /** @description The events of the answer */
                 200: {
                     headers: {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatAck"];
+                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                    };
+                };
+                /** @description Answered and durable; the turn goes on */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageAccepted"];
                     };
                 };
             };
@@ -1680,6 +1774,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let the agent forget one thing */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                    /** @description The id that adding or a search answered with */
+                    context_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description It is not remembered any more */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/projects/{project_id}/agents/{agent_id}/deregister": {
         parameters: {
             query?: never;
@@ -1691,8 +1826,8 @@ export interface paths {
         put?: never;
         /**
          * Take the agent out of service
-         * @description Tasks that it works on are finished first, within 30 s; those that wait for it are refused. Until it is registered
-         *     again, messages to it get 503.
+         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
+         *     tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
          */
         post: {
             parameters: {
@@ -2317,6 +2452,10 @@ export interface components {
             agent: components["schemas"]["AgentName"];
             usage: components["schemas"]["UsageTotal"];
         };
+        /** @description The process answers; nothing more is said. */
+        Alive: {
+            status: string;
+        };
         AnswerQuestion: {
             answer: string;
         };
@@ -2647,6 +2786,8 @@ export interface components {
             last_activity: components["schemas"]["Timestamp"];
             /** Format: int64 */
             message_count: number;
+            /** @description A question of an agent waits for an answer. */
+            asks?: boolean;
         };
         ChatSessionList: {
             sessions: components["schemas"]["ChatSession"][];
@@ -2819,8 +2960,9 @@ export interface components {
         };
         /** @description What a direct call came to. */
         DirectAnswer: {
-            /** @description The assistant's message; the user's while the call waits for somebody. */
+            /** @description The user's message. */
             message_id: components["schemas"]["MessageId"];
+            response_message_id?: components["schemas"]["MessageId"] | null;
             mode: components["schemas"]["ChatMode"];
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["TurnStatus"];
@@ -2829,6 +2971,8 @@ export interface components {
             /** @description What the agent was reminded of from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
+            /** @description What the person should know about the answer: that it was cut, or that another model gave it. */
+            warnings?: string[];
             /** @description What the call waits for: the data of the event that asked. */
             pending?: Record<string, unknown> | null;
             error?: string | null;
@@ -2866,6 +3010,10 @@ export interface components {
             /** @description An event, or how the turn stands in the frame that closes the stream. */
             data: string;
         };
+        /**
+         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
+         *     never got that far: then the log follows from its start.
+         */
         Gap: {
             /** Format: int64 */
             from: number;
@@ -2962,6 +3110,10 @@ export interface components {
             usage?: components["schemas"]["Usage"] | null;
             /** @description Set when this message reports a failure instead of an answer. */
             error?: boolean;
+            answers?: components["schemas"]["CallId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            /** @description What the person should know about this answer: that it was cut, or that another model gave it. */
+            warnings?: string[];
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -2975,9 +3127,8 @@ export interface components {
              */
             position?: number | null;
         };
-        MessageCreated: components["schemas"]["Message"] & components["schemas"]["Origin"] & {
+        MessageCreated: components["schemas"]["Origin"] & components["schemas"]["Message"] & {
             workflow_id?: components["schemas"]["WorkflowId"] | null;
-            warnings?: string[];
         };
         MessageDelta: components["schemas"]["Origin"] & {
             content: string;

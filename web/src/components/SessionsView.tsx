@@ -5,6 +5,7 @@ import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { activity, waiting } from "../feeds/approvals";
 import { t } from "../feeds/preferences";
+import { askingSessions } from "../state/approvals";
 import { linkTo } from "../state/route";
 import { Icon } from "./Icon";
 import { Ago, Chip, Empty } from "./parts";
@@ -79,7 +80,7 @@ export function SessionsView() {
 function SessionList({ sessions, current }: { sessions: Session[] | undefined; current: string | undefined }) {
   if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
   if (sessions.length === 0) return <p class="hint side-note">{t("sessions.empty")}</p>;
-  const asking = new Set(waiting.value.map((approval) => approval.session_id));
+  const asking = askingSessions(waiting.value, sessions);
   return (
     <ul class="side-list" data-scroll>
       {sessions.map((session) => (

@@ -232,6 +232,7 @@ function NoteEntry({ item: { note } }: { item: NoteItem }) {
   if (note.type === "gap") {
     return <p class="switch">{t("item.gap", { from: count("en", note.from), to: count("en", note.to) })}</p>;
   }
+  if (note.type === "start_over") return <p class="switch">{t("item.startOver")}</p>;
   return (
     <details class="tool">
       <summary>{t("item.compacted", { n: note.messages })}</summary>

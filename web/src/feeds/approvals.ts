@@ -5,6 +5,7 @@ import { followEverything } from "../api/events";
 import type { ChatEvent } from "../api/types";
 import {
   approvalKey,
+  changesSessions,
   inOrder,
   noApprovals,
   reduceApprovals,
@@ -44,7 +45,7 @@ export function watchApprovals(): () => void {
 }
 
 function tellActivity(events: ChatEvent[]) {
-  const last = events.findLast((event) => event.type === "message_created" || event.type === "task_plan_created");
+  const last = events.findLast(changesSessions);
   if (last !== undefined) activity.value = { sessionId: last.session_id, at: Date.now() };
 }
 

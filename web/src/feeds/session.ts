@@ -81,7 +81,10 @@ function connect(sessionId: string, feed: SessionFeed): () => void {
     },
     onInputs: (inputs) => {
       take(inputs);
-      const isPruned = inputs.some((input) => input.kind === "event" && input.event.type === "gap");
+      // A gap before the first event is followed by the whole log, so nothing else has to be read.
+      const isPruned = inputs.some(
+        (input) => input.kind === "event" && input.event.type === "gap" && input.event.seq !== 0,
+      );
       if (isPruned) allMessages(sessionId).then((messages) => take([{ kind: "history", messages }]), report);
     },
     onCut: () => (feed.connection.value = "cut"),

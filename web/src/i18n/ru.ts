@@ -128,6 +128,7 @@ export const ru: Record<Key, Text> = {
     other: "{n} прежних сообщений сведены в пересказ",
   },
   "item.gap": "События с {from} по {to} больше не хранятся",
+  "item.startOver": "У сервера другой журнал этой сессии; он показан с начала",
   "item.tokens": { one: "{n} токен", few: "{n} токена", many: "{n} токенов", other: "{n} токена" },
   "tool.proposed": "предложен",
   "tool.asking": "спрашивает вас",

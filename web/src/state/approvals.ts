@@ -82,6 +82,30 @@ function without(state: ApprovalsState, key: string): ApprovalsState {
   return { ...state, open, added, resolved: new Set(state.resolved).add(key) };
 }
 
+/** Whether a list of sessions should be read again: something was said, or a question came up or went away. */
+export function changesSessions(event: ChatEvent): boolean {
+  switch (event.type) {
+    case "message_created":
+    case "task_plan_created":
+    case "question":
+      return true;
+    case "tool_call_closed":
+      return event.data.outcome === "cancelled";
+    default:
+      return false;
+  }
+}
+
+/** The sessions that wait for a person: for a decision, or for an answer. */
+export function askingSessions(
+  waiting: readonly Waiting[],
+  sessions: readonly { session_id: string; asks?: boolean }[],
+): ReadonlySet<string> {
+  const decide = waiting.map((approval) => approval.session_id);
+  const answer = sessions.filter((session) => session.asks).map((session) => session.session_id);
+  return new Set([...decide, ...answer]);
+}
+
 /** Oldest first: what expires next stands on top. */
 export function inOrder(state: ApprovalsState): Waiting[] {
   return [...state.open.values()].sort((a, b) => a.created_at.localeCompare(b.created_at));

@@ -4,6 +4,7 @@ import type { ChatEvent, ChatEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan } from "./plans";
+import { emptySession } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
 /** A batch is one copy of the lists, however many inputs it has. */
@@ -52,6 +53,7 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
 }
 
 function applyEvent(draft: Draft, event: ChatEvent) {
+  if (event.type === "gap" && event.data.from <= draft.lastSeq) return startOver(draft, event);
   const seq = event.seq ?? undefined;
   if (seq !== undefined) {
     if (seq <= draft.lastSeq) return;
@@ -139,6 +141,15 @@ function applyEvent(draft: Draft, event: ChatEvent) {
   }
 }
 
+/** What is known belongs to another log of the same name; this one follows from its start. */
+function startOver(draft: Draft, event: ChatEventOf<"gap">) {
+  Object.assign(draft, {
+    ...emptySession,
+    ...{ items: [], positions: new Map(), plans: new Map(), agents: {}, trail: [], queue: [], files: new Map() },
+  } satisfies Draft);
+  put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
+}
+
 /** A newer server may send more than this page knows; that is nothing to fail over. */
 function unknownEvent(_event: never) {}
 
@@ -165,7 +176,9 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
     return;
   }
   draft.queue = draft.queue.filter((id) => id !== data.message_id);
-  const item = messageItem(data, origin, data.warnings ?? []);
+  // Shown as what it answers.
+  if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
+  const item = messageItem(data, origin);
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
   if (data.usage && origin === undefined) {
@@ -183,8 +196,9 @@ function addHistory(draft: Draft, messages: readonly Message[]) {
   const isNew = (key: string) => !draft.positions.has(key);
   const older = messages
     .filter((message) => message.role !== "tool" && isNew(message.message_id))
+    .filter((message) => !message.answers || isNew(`question-${message.answers}`))
     .flatMap((message): Item[] => {
-      const item = messageItem(message, undefined, []);
+      const item = messageItem(message, undefined);
       const calls = (message.tool_calls ?? []).filter(
         (call) => isNew(call.call_id) && isNew(`question-${call.call_id}`),
       );
@@ -203,9 +217,10 @@ function finished(content: string | undefined): ToolState {
   }
 }
 
-function messageItem(data: Message, origin: Origin | undefined, warnings: readonly string[]): MessageItem {
+function messageItem(data: Message, origin: Origin | undefined): MessageItem {
   return {
-    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content, warnings },
+    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content },
+    warnings: data.warnings ?? [],
     ...{ role: data.role === "tool" ? "system" : data.role, agent: data.agent_id ?? undefined },
     ...{ isError: data.error ?? false, usage: data.usage ?? undefined },
   };

@@ -98,7 +98,10 @@ export interface ErrorItem extends Placed {
 
 export interface NoteItem extends Placed {
   kind: "note";
-  note: { type: "compacted"; messages: number; summary: string } | { type: "gap"; from: number; to: number };
+  note:
+    | { type: "compacted"; messages: number; summary: string }
+    | { type: "gap"; from: number; to: number }
+    | { type: "start_over" };
 }
 
 export type Item =

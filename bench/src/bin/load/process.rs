@@ -94,6 +94,8 @@ impl CodeLab {
         serve.env("INTERNAL_API_KEY", KEY).env("LLM_PROXY_URL", format!("http://{}", model.addr));
         // A plan of ten tasks is to run without a person.
         serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
+        // One user adds and searches memories as fast as it goes.
+        serve.env("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0");
         serve.stderr(std::fs::File::create(folder.path().join("server.log"))?);
         if let Some(url) = database {
             serve.env("DATABASE_URL", url);

@@ -33,7 +33,7 @@ pub struct Chat {
 impl Chat {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // The screen is the person's.
-        logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
+        let _logs = logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;

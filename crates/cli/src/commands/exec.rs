@@ -68,7 +68,7 @@ enum Approve {
 
 impl Exec {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        logs::start_quiet();
+        let _logs = logs::start_quiet()?;
         // Before anything listens for signals: nobody can take a waiting read back.
         let task = self.task()?;
         if task.trim().is_empty() {

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use codelab_runtime::rebuild_memories;
 use codelab_store::{Store, StoreOptions};
 
-use super::{Place, say};
+use super::{Place, make_private_files, say};
 
 #[derive(Subcommand)]
 pub enum Memory {
@@ -24,6 +25,9 @@ impl Memory {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Rebuild(rebuild) = self;
         let settings = rebuild.place.settings(None)?;
+        make_private_files();
+        codelab_server::private_data_folder(&settings.data_dir)
+            .with_context(|| format!("data folder {}", settings.data_dir.display()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let memory = codelab_server::memory(&settings)?;

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::connection::{self, Lives};
 use super::hands::HandsFlags;
-use super::{Place, StopSignals, say, work};
+use super::{Place, StopSignals, make_private_files, say, work};
 use crate::logs;
 
 /// Where the system sets no limit.
@@ -39,17 +39,19 @@ impl Serve {
             bail!("--project and --network are for tool calls: name a folder with --workspace");
         }
         let settings = self.place.settings(self.addr.clone())?;
-        logs::start();
-        // What agents run here would inherit it.
+        let _logs = logs::start()?;
+        // Tools that run here would inherit both, and make a person's files.
         if self.workspace.is_none() {
             raise_open_files();
+            make_private_files();
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
+            // Before anybody can see that the server runs, and stop it.
+            let mut signals = StopSignals::new()?;
             let server = Server::start(settings).await?;
             announce(&server);
             announce_login(&server).await;
-            let mut signals = StopSignals::new()?;
             let worked = match signals.unless(self.start_hands(&server)).await {
                 Some(Ok(hands)) => {
                     work_until(hands, signals).await;

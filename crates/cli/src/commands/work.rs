@@ -24,7 +24,7 @@ pub struct Work {
 
 impl Work {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        logs::start_quiet();
+        let _logs = logs::start_quiet()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             let mut signals = StopSignals::new()?;

@@ -59,12 +59,7 @@ pub fn unchanged_events(ledger: &Ledger, found: &[(u64, Chunk)]) -> Vec<String> 
 
 /// How often a text was taken: as a message of its own, or as the answer to a question.
 fn occurrences(found: &Found, text: &str) -> usize {
-    let takes = |role: Role, name: Option<&str>| role == Role::User || (role == Role::Tool && name == Some(QUESTION));
-    found
-        .history
-        .iter()
-        .filter(|message| takes(message.role, message.name.as_deref()) && message.content == text)
-        .count()
+    found.history.iter().filter(|message| message.role == Role::User && message.content == text).count()
 }
 
 /// Acknowledged: exactly once. Unanswered: at most once. Refused: never. Dropping the queue may take some away.
@@ -96,7 +91,8 @@ fn order_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
         .history
         .iter()
         .enumerate()
-        .filter(|(_, message)| message.role == Role::User)
+        // An answer does not wait behind other messages.
+        .filter(|(_, message)| message.role == Role::User && message.answers.is_none())
         .map(|(place, message)| (message.content.as_str(), place))
         .collect();
     let placed: Vec<(usize, &crate::ledger::Sent)> = ledger

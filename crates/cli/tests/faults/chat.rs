@@ -25,6 +25,10 @@ impl Chat {
         chat
     }
 
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     pub async fn ask(&self, lab: &Lab, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let client = Client::new(&lab.server().url, Access::Bearer(self.token.clone())).unwrap();
         let body = body.map(|body| body.to_string()).unwrap_or_default();

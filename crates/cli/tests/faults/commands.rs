@@ -89,7 +89,7 @@ async fn wrong_settings_are_named_in_one_line() {
     let (config, broken, missing) = (text(&config), text(&broken), "/nowhere/codelab.toml");
     let exposed = ("JWT_SECRET", "0123456789abcdef0123456789abcdef");
     #[rustfmt::skip]
-    let cases: [(&[&str], &[(&str, &str)], &str); 11] = [
+    let cases: [(&[&str], &[(&str, &str)], &str); 13] = [
         (&["--addr", "not an address"], &[], "addr: must be an IP address and a port"),
         (&["--addr", "0.0.0.0:0"], &[exposed], "INTERNAL_API_KEY and JWT_SECRET must both be set"),
         (&["--config", config], &[], "limits.steps: "),
@@ -98,7 +98,9 @@ async fn wrong_settings_are_named_in_one_line() {
         (&[], &[("CODELAB_LIMITS__QUEUE_LENGHT", "3")], "limits"),
         (&[], &[("CODELAB_LIMITS__MODEL_TIMEOUT_SECONDS", "0")], "limits.model_timeout_seconds: must be more than 0"),
         (&[], &[("DATABASE_URL", "mysql://localhost/x")], "database.url: "),
-        (&[], &[("DATABASE_URL", "postgres://someone:hidden@127.0.0.1:1/x")], "database"),
+        (&[], &[("DATABASE_URL", "postgres://someone:hidden@127.0.0.1:1/x")], "database.url: postgres:… cannot be used"),
+        (&[], &[("DATABASE_URL", "sqlite:/dev/null/x.db")], "(check DATABASE_URL)"),
+        (&[], &[("CODELAB_LOCALES", "en")], "CODELAB_LOCALES: is not a setting"),
         (&[], &[("LLM_PROXY_URL", "not a url")], "LLM_PROXY_URL"),
         (&[], &[("CODELAB_MULTIPLE_TOOL_CALLS", "both")], "multiple_tool_calls: "),
     ];

@@ -7,13 +7,13 @@ use std::process::Command;
 
 use codelab_client::Method;
 use codelab_fakemodel::{Gate, Reply};
-use codelab_protocol::{HealthStatus, Role, TurnStatus};
+use codelab_protocol::{Role, TurnStatus};
 use codelab_testkit::{eventually, id};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::chat::{Chat, is_planning, last_message, statuses, task};
-use crate::lab::{Lab, approval, refusal, to_coder};
+use crate::lab::{Lab, approval, refusal, to_coder, told};
 use crate::process::{ran, refused};
 
 const DISK: &str = "size=6m";
@@ -33,7 +33,7 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
 
     lab.say("s", "the first message").await;
     let asked = lab.say("asking", "please write").await;
-    let mut waiting = lab.client().send(&to_coder("waiting", "one that waits")).await.unwrap();
+    let waiting = lab.client().send(&to_coder("waiting", "one that waits")).await.unwrap();
     gate.reached().await;
 
     disk.fill();
@@ -47,14 +47,17 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
     gate.open();
     lab.model.wait_until_in_flight(0).await;
     assert_eq!(lab.said_by(Role::Assistant, "waiting").await, [""; 0]);
+    // Whoever waits for the turn is told so instead of silence.
+    let told = told(waiting).await;
+    assert_eq!(told.error().error_code.as_str(), "DB_WRITE_ERROR");
+    assert!(told.error().message.contains("disk is full"), "{}", told.error().message);
+    let outages = lab.logged("the database cannot be written");
+    assert_eq!(outages.len(), 1, "one line for the outage, whatever it refused: {outages:?}");
 
     disk.free();
-    let rest = codelab_testkit::Seen::until_done(&mut waiting).await;
-    assert_eq!(
-        rest.status(),
-        TurnStatus::Completed,
-        "it completes by itself, in the stream that was open all the time"
-    );
+    let rest = lab.until_done("waiting", told.ids().last().copied().unwrap()).await;
+    assert_eq!(rest.status(), TurnStatus::Completed, "it completes by itself, for whoever comes back");
+    healthy_again(&lab).await;
     assert_eq!(lab.say("s", "there is room again").await.status(), TurnStatus::Completed);
     taken.push("there is room again".to_owned());
     assert_eq!(lab.approve("asking", &asked.call_id()).await.status(), TurnStatus::AwaitingToolResult);
@@ -182,12 +185,26 @@ async fn everything_else_goes_on(lab: &Lab) {
     let answer = lab.client().raw(Method::POST, "/sessions", &headers, body).await.unwrap();
     let answer_body: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!((answer.status, answer_body["error_code"].as_str()), (507, Some("DB_WRITE_ERROR")));
-    let health = lab.client().health().await.unwrap();
-    assert_ne!(health.status, HealthStatus::Unhealthy, "{health:?}");
+    let (status, health) = lab.look("/health").await;
+    assert_eq!((status, &health["status"]), (200, &json!("unhealthy")), "{health}");
+    assert_eq!(health["checks"]["database"]["detail"], "the disk of the database is full");
+    assert_eq!(lab.look("/health/ready").await.0, 503);
+    assert_eq!(lab.look("/health/live").await, (200, json!({ "status": "alive" })));
+    for _ in 0..20 {
+        assert_eq!(refusal(lab.client().send(&to_coder("new", "hello")).await), full());
+    }
     assert_eq!(lab.said_by(Role::User, "s").await[0], "the first message");
     let ids: Vec<String> =
         lab.client().sessions(None, None).await.unwrap().sessions.iter().map(|s| s.session_id.to_string()).collect();
     assert!(!ids.contains(&"new".to_owned()) && !ids.contains(&"made".to_owned()), "{ids:?}");
+}
+
+async fn healthy_again(lab: &Lab) {
+    eventually("the server is ready again", async || match lab.look("/health/ready").await {
+        (200, _) => Ok(()),
+        unready => Err(unready),
+    })
+    .await;
 }
 
 /// What was acknowledged is there once, in order; what was refused is nowhere.

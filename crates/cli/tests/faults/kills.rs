@@ -118,5 +118,5 @@ async fn an_approval_outlives_a_kill_and_every_tool_call_keeps_its_result() {
     assert!(told.contains(r#"\"content\":\"old\""#) && told.contains(r#"\"size\":3"#), "{told}");
     let audit = lab.client().audit(&codelab_testkit::id("s1")).await.unwrap();
     assert!(audit.verified);
-    assert_eq!(audit.audit.iter().map(|row| row.decision.as_str()).collect::<Vec<_>>(), ["approve"]);
+    assert_eq!(audit.audit.iter().map(|row| row.decision.as_str()).collect::<Vec<_>>(), ["APPROVE"]);
 }

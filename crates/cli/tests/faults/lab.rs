@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use codelab_client::{Client, ClientError};
+use codelab_client::{Client, ClientError, EventData, EventStream, Method, StreamEvent};
 use codelab_fakemodel::FakeModel;
-use codelab_protocol::{AgentStreamRequest, ApprovalInfo, CallId, HitlDecision, Message, Role, Timestamp};
+use codelab_protocol::{AgentStreamRequest, ApprovalInfo, CallId, ChunkBody, HitlDecision, Message, Role, Timestamp};
 use codelab_testkit::{Seen, hitl_decision, id, message};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::process::{INTERNAL_KEY, PATIENCE, Process};
@@ -13,6 +14,8 @@ use crate::process::{INTERNAL_KEY, PATIENCE, Process};
 pub struct Lab {
     pub model: FakeModel,
     pub settings: Vec<(String, String)>,
+    /// What a shell does before it becomes the server, such as `umask 000`.
+    pub prelude: String,
     data_dir: PathBuf,
     /// Beside the data, so that a full disk or a restored database does not touch the log.
     home: TempDir,
@@ -38,12 +41,28 @@ impl Lab {
         let data_dir = home.path().join("data");
         let own = [("INTERNAL_API_KEY", INTERNAL_KEY), ("LLM_PROXY_URL", &model.url()), ("RUST_LOG", "warn")];
         let settings = own.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self { settings: settings.collect(), model, data_dir, home, server: None }
+        Self { settings: settings.collect(), prelude: String::new(), model, data_dir, home, server: None }
     }
 
     pub async fn boot(&mut self) {
-        let log = self.home.path().join("server.log");
-        self.server = Some(Process::start(&self.data_dir, &log, &self.settings).await);
+        let server = Process::start(&self.data_dir, &self.log_file(), &self.settings, &self.prelude).await;
+        self.server = Some(server);
+    }
+
+    pub fn log_file(&self) -> PathBuf {
+        self.home.path().join("server.log")
+    }
+
+    /// The lines that the server has logged with this text in them.
+    pub fn logged(&self, text: &str) -> Vec<String> {
+        let log = std::fs::read_to_string(self.log_file()).unwrap();
+        log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+
+    /// An unauthenticated look, such as a load balancer's: the status, and the body where it is JSON.
+    pub async fn look(&self, path: &str) -> (u16, Value) {
+        let answer = self.client().raw(Method::GET, path, &[], String::new()).await.unwrap();
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
     pub async fn kill(&mut self) {
@@ -134,6 +153,18 @@ pub fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
 
 pub fn approval(session: &str, call: &CallId) -> AgentStreamRequest {
     hitl_decision(session, call, HitlDecision { decision: Some("APPROVE".to_owned()), ..Default::default() })
+}
+
+/// What a turn's stream shows up to the error with which it ends, where the turn cannot be stored.
+pub async fn told(mut stream: EventStream) -> Seen {
+    let is_error = |event: &StreamEvent| match &event.data {
+        EventData::Chunk(chunk) => matches!(chunk.body, ChunkBody::Error(_)),
+        _ => false,
+    };
+    let seen = tokio::time::timeout(PATIENCE, Seen::until(&mut stream, is_error)).await.expect("it is told");
+    assert!(matches!(stream.next().await, Some(Err(ClientError::Cut(_)))), "the stream ends, without a `done`");
+    assert_eq!(seen.events.last().and_then(|event| event.id), None, "it is no event of the session");
+    seen
 }
 
 pub fn assert_contiguous(ids: &[u64], first: u64) {

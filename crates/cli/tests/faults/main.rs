@@ -12,12 +12,17 @@
 )]
 
 mod aborted;
+mod audit;
 mod chat;
 mod commands;
+mod connections;
 mod disk;
+mod health;
 mod kills;
 mod lab;
+mod logs;
 mod plans;
+mod private;
 mod process;
 mod stalled;
 mod stopping;

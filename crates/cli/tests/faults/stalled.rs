@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use codelab_fakemodel::Reply;
 use codelab_protocol::TurnStatus;
 use codelab_testkit::{Seen, eventually, id};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::chat::Chat;
 use crate::lab::{Lab, assert_contiguous};
 use crate::process::{INTERNAL_KEY, PATIENCE, Process};
 
@@ -19,6 +21,9 @@ const TURNS_TO_STALL: usize = 48;
 /// Far less than the setting's default, and time enough for a busy machine to notice the end of one second.
 const CUT_WITHIN: Duration = Duration::from_secs(15);
 const ANSWER_BYTES: usize = 256 << 10;
+/// The same 24 MB in few events, each larger than what a reader may cost.
+const HUGE_ANSWER_BYTES: usize = 2 << 20;
+const HUGE_TURNS: usize = 12;
 const WORD_BYTES: usize = 4096;
 const MAX_BYTES_PER_READER: u64 = 1 << 20;
 /// Small, so that a reader stalls with its first events and not after megabytes in the system's buffers.
@@ -29,7 +34,7 @@ async fn readers_that_stall_while_they_follow_cost_little_and_miss_nothing() {
     let lab = chatty_lab(&[]).await;
     talk(&lab, TURNS).await;
     let before = talk(&lab, TURNS).await;
-    let readers = stalled_readers(lab.server(), Some(before.last_id)).await;
+    let readers = stalled_readers(lab.server(), Some(before.last_id), READERS).await;
     let after = talk(&lab, TURNS).await;
     assert_little(before.rss_bytes, after.rss_bytes);
 
@@ -45,12 +50,71 @@ async fn readers_that_stall_far_behind_cost_little_and_miss_nothing() {
     // One that reads everything first, so that what reading itself needs is not counted for those who stall.
     lab.log("s").await;
     let rss_before_bytes = lab.server().rss_bytes().max(before.rss_bytes);
-    let readers = stalled_readers(lab.server(), None).await;
+    let readers = stalled_readers(lab.server(), None, READERS).await;
     lab.say("s", "one more").await;
     assert_little(rss_before_bytes, lab.server().rss_bytes());
 
     drop(readers);
     come_back(&lab, 0, before.last_id).await;
+}
+
+/// An event larger than everything that a reader may cost.
+#[tokio::test]
+async fn readers_that_stall_in_huge_events_cost_no_more() {
+    let lab = lab_that_answers(HUGE_ANSWER_BYTES, &[]).await;
+    talk_at_length(&lab, HUGE_TURNS, HUGE_ANSWER_BYTES).await;
+    let before = talk_at_length(&lab, HUGE_TURNS, HUGE_ANSWER_BYTES).await;
+    lab.log("s").await;
+    let rss_before_bytes = lab.server().rss_bytes().max(before.rss_bytes);
+    let mut readers = stalled_readers(lab.server(), Some(before.last_id), READERS / 2).await;
+    let after = talk_at_length(&lab, HUGE_TURNS, HUGE_ANSWER_BYTES).await;
+    readers.extend(stalled_readers(lab.server(), None, READERS).await);
+    lab.say("s", "one more").await;
+    assert_little(rss_before_bytes, lab.server().rss_bytes());
+
+    drop(readers);
+    come_back(&lab, before.last_id, after.last_id).await;
+}
+
+/// The same for the one stream of all of a user's sessions.
+#[tokio::test]
+async fn a_users_readers_that_stall_in_huge_events_cost_no_more() {
+    let lab = lab_that_answers(HUGE_ANSWER_BYTES, &[]).await;
+    let chat = Chat::new(&lab).await;
+    let say = async || {
+        let message = json!({ "content": "a long answer, please", "target_agent": "coder" });
+        let answer = chat.post(&lab, "message/", message).await;
+        assert_eq!(answer["response"].as_str().map(str::len), Some(HUGE_ANSWER_BYTES));
+    };
+    for _ in 0..2 * HUGE_TURNS {
+        say().await;
+    }
+    let before_bytes = lab.server().rss_bytes();
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let access = format!("Authorization: Bearer {}", chat.token());
+        readers.push(stalled_stream(lab.server(), "/my/events/", &access).await);
+    }
+    open_streams_become(lab.server(), READERS).await;
+    for _ in 0..HUGE_TURNS {
+        say().await;
+    }
+    assert_little(before_bytes, lab.server().rss_bytes());
+    drop(readers);
+
+    // One that reads gets every event whole.
+    let access = format!("Authorization: Bearer {}", chat.token());
+    let mut reader = stalled_stream(lab.server(), "/my/events/", &access).await;
+    open_streams_become(lab.server(), 1).await;
+    say().await;
+    let mut received = Vec::new();
+    let reading = async {
+        while !String::from_utf8_lossy(&received).contains("event: task_completed") {
+            assert!(reader.read_buf(&mut received).await.unwrap() > 0, "the stream goes on");
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("the events come");
+    assert!(received.len() > HUGE_ANSWER_BYTES);
 }
 
 #[tokio::test]
@@ -82,9 +146,13 @@ fn last_whole_event(received: &[u8]) -> u64 {
 }
 
 async fn chatty_lab(settings: &[(&str, &str)]) -> Lab {
+    lab_that_answers(ANSWER_BYTES, settings).await
+}
+
+async fn lab_that_answers(bytes: usize, settings: &[(&str, &str)]) -> Lab {
     let lab = Lab::with(settings).await;
     let word = format!("{} ", "x".repeat(WORD_BYTES - 1));
-    lab.model.default_reply(Reply::text(word.repeat(ANSWER_BYTES / WORD_BYTES)));
+    lab.model.default_reply(Reply::text(word.repeat(bytes / WORD_BYTES)));
     lab
 }
 
@@ -95,11 +163,15 @@ struct Talked {
 
 /// Long answers, which a caller reads to their end.
 async fn talk(lab: &Lab, turns: usize) -> Talked {
+    talk_at_length(lab, turns, ANSWER_BYTES).await
+}
+
+async fn talk_at_length(lab: &Lab, turns: usize, answer_bytes: usize) -> Talked {
     let mut last_id = 0;
     for _ in 0..turns {
         let seen = lab.say("s", "a long answer, please").await;
         assert_eq!(seen.status(), TurnStatus::Completed);
-        assert_eq!(seen.answer().content.len(), ANSWER_BYTES);
+        assert_eq!(seen.answer().content.len(), answer_bytes);
         last_id = seen.ids().last().copied().unwrap();
     }
     Talked { last_id, rss_bytes: lab.server().rss_bytes() }
@@ -111,25 +183,27 @@ fn assert_little(before_bytes: u64, after_bytes: u64) {
     assert!(each_bytes <= MAX_BYTES_PER_READER, "a stalled reader costs {each_bytes} bytes");
 }
 
-async fn stalled_readers(server: &Process, after: Option<u64>) -> Vec<TcpStream> {
+/// As many as make `open` streams in all.
+async fn stalled_readers(server: &Process, after: Option<u64>, open: u64) -> Vec<TcpStream> {
     let mut readers = Vec::new();
-    for _ in 0..READERS {
+    for _ in open_streams(server).await..open {
         readers.push(stalled_reader(server, after).await);
     }
-    open_streams_become(server, READERS).await;
+    open_streams_become(server, open).await;
     readers
 }
 
-/// An open event stream of which only the first bytes are read.
+/// An open event stream of a session of which only the first bytes are read.
 async fn stalled_reader(server: &Process, after: Option<u64>) -> TcpStream {
+    let place = after.map(|after| format!("\r\nLast-Event-ID: {after}")).unwrap_or_default();
+    stalled_stream(server, "/sessions/s/events", &format!("X-Internal-Auth: {INTERNAL_KEY}{place}")).await
+}
+
+async fn stalled_stream(server: &Process, path: &str, headers: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
     let mut stream = socket.connect(server.host().parse().unwrap()).await.unwrap();
-    let place = after.map(|after| format!("Last-Event-ID: {after}\r\n")).unwrap_or_default();
-    let head = format!(
-        "GET /sessions/s/events HTTP/1.1\r\nHost: {}\r\nX-Internal-Auth: {INTERNAL_KEY}\r\n{place}\r\n",
-        server.host()
-    );
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n\r\n", server.host());
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut status = [0; 15];
     stream.read_exact(&mut status).await.unwrap();
@@ -138,13 +212,17 @@ async fn stalled_reader(server: &Process, after: Option<u64>) -> TcpStream {
 }
 
 async fn open_streams_become(server: &Process, count: u64) {
-    let expected = format!("codelab_open_streams {count}");
-    eventually(&expected, async || {
-        let metrics = server.client.metrics().await.unwrap();
-        let line = metrics.lines().find(|line| line.starts_with("codelab_open_streams ")).map(str::to_owned);
-        if line.as_deref() == Some(&expected) { Ok(()) } else { Err(line) }
+    eventually(&format!("{count} open streams"), async || {
+        let open = open_streams(server).await;
+        if open == count { Ok(()) } else { Err(open) }
     })
     .await;
+}
+
+async fn open_streams(server: &Process) -> u64 {
+    let metrics = server.client.metrics().await.unwrap();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("codelab_open_streams "));
+    count.expect("streams are counted").parse().unwrap()
 }
 
 /// Everything after the last event that was seen, in order.

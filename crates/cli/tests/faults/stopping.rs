@@ -19,9 +19,14 @@ async fn a_stop_lets_a_flowing_answer_finish() {
     let words = "one two three four five six seven eight nine ten";
     lab.model.reply(Reply::text(words).with_delay_per_delta(Duration::from_millis(50)));
     let mut stream = lab.client().send(&to_coder("s1", "count")).await.unwrap();
+    let mut log = lab.client().events(&codelab_testkit::id("s1"), None, true).await.unwrap();
     Seen::until(&mut stream, |event| event.id.is_none()).await;
 
+    let readers = tokio::spawn(async move {
+        (Seen::until_done(&mut stream).await.status(), Seen::until_done(&mut log).await.status())
+    });
     stop(&mut lab).await;
+    assert_eq!(readers.await.unwrap(), (TurnStatus::Completed, TurnStatus::Completed), "readers see the end");
     lab.boot().await;
     assert_eq!(lab.until_done("s1", 0).await.status(), TurnStatus::Completed);
     assert_eq!(lab.said_by(Role::User, "s1").await, ["count"]);

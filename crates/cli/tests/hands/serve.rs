@@ -1,5 +1,8 @@
 //! `codelab serve --workspace`: one process is server and hands.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use codelab_fakemodel::Reply;
 use codelab_protocol::ChatEventBody;
 use serde_json::json;
@@ -14,6 +17,7 @@ async fn one_process_serves_and_works() {
     let person = lab.person().await;
     lab.model.reply(Reply::tool_call("write_file", json!({"path": "hello.txt", "content": "hello\n"})));
     lab.model.reply(Reply::tool_call("execute_command", json!({"command": "cat hello.txt"})));
+    lab.model.reply(Reply::tool_call("execute_command", json!({"command": "touch touched.txt && cat hello.txt"})));
     person.says("write a greeting").await;
     let events = person.approves_until_done().await;
     assert_eq!(lab.read("hello.txt"), "hello\n");
@@ -22,6 +26,13 @@ async fn one_process_serves_and_works() {
         _ => None,
     });
     assert_eq!(result.unwrap()["stdout"], "hello\n");
+    // The server's files are private, what tools make has the person's own umask.
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    std::fs::write(lab.workspace.join("usual"), "").unwrap();
+    let usual = mode(&lab.workspace.join("usual"));
+    assert_eq!(mode(&lab.workspace.join("hello.txt")), usual);
+    assert_eq!(mode(&lab.workspace.join("touched.txt")), usual);
+    assert_eq!((mode(&lab.data), mode(&lab.data.join("codelab.db"))), (0o700, 0o600));
     assert_eq!(server.stop().await, Some(0));
 }
 

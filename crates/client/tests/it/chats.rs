@@ -2,9 +2,9 @@
 
 use codelab_client::{Backoff, ClientError, EventData, ResumingEvents, Sent, Until};
 use codelab_protocol::{
-    AddContext, AgentId, AttachClient, CallId, CallResult, ChatEvent, ChatEventBody, ClientId, CreateChat,
-    CreateProject, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role, SearchContext, SendMessage,
-    SessionId, TaskId, TurnStatus,
+    AcceptedStatus, AddContext, AgentId, AttachClient, CallId, CallResult, ChatEvent, ChatEventBody, ClientId,
+    CreateChat, CreateProject, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role, SearchContext,
+    SendMessage, SessionId, TaskId, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -49,8 +49,9 @@ fn body_for(line: &str) -> Value {
             plan
         }
         "GET /my/chat/s:1/approvals" | "GET /my/approvals" => list("approvals"),
-        "POST /my/chat/s:1/approvals/k1/decision" | "POST /my/chat/s:1/questions/k1/answer" => {
-            json!({"session_id": "s:1", "status": "awaiting_tool_result"})
+        "POST /my/chat/s:1/approvals/k1/decision" => json!({"session_id": "s:1", "status": "awaiting_tool_result"}),
+        "POST /my/chat/s:1/questions/k1/answer" => {
+            json!({"message_id": "m1", "mode": "direct", "status": "answered"})
         }
         "GET /my/chat/s:1/audit" => json!({"session_id": "s:1", "audit": [], "verified": true}),
         "GET /my/usage" => json!({"total": usage, "projects": [], "sessions": [], "agents": []}),
@@ -94,7 +95,7 @@ async fn every_call_goes_to_its_route() {
     let reject = HitlDecision { decision: Some("reject".into()), ..HitlDecision::default() };
     client.decide(&id, &call, &reject).await.unwrap();
     let ack = client.answer_question(&id, &call, "42").await.unwrap();
-    assert_eq!(ack.status, Some(TurnStatus::AwaitingToolResult));
+    assert_eq!((ack.status, ack.message_id.unwrap().as_str()), (AcceptedStatus::Answered, "m1"));
     assert!(client.chat_audit(&id).await.unwrap().verified);
     client.usage(None).await.unwrap();
     client.usage(Some(project)).await.unwrap();

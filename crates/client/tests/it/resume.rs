@@ -269,3 +269,29 @@ async fn a_reader_that_stays_sees_turn_after_turn() {
     }
     assert_eq!(reader.last_id(), Some(8));
 }
+
+#[tokio::test]
+async fn a_log_that_starts_over_is_read_from_its_start() {
+    let start_over = json!({"type": "gap", "timestamp": TIME, "data": {"from": 2, "to": 9}});
+    let start_over = format!("id: 0\nevent: message\ndata: {start_over}\n\n");
+    let connections = [
+        vec![message(8, "eight"), delta(1, 1, 0, "old"), message(9, "nine"), done("completed")],
+        vec![start_over, delta(1, 1, 0, "new"), message(1, "one"), done("completed")],
+        vec![message(2, "two")],
+    ];
+    let mut connections = connections.into_iter();
+    let server = Server::start(move |_| match connections.next() {
+        Some(events) => Answer::Cut(whole_stream(&[events.concat().as_bytes()])),
+        None => Answer::Hold(open_stream(&[])),
+    })
+    .await;
+    let mut reader = reader(&server, Some(7), Until::Dropped);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&Some(2)) {
+        seen.push(reader.next().await.unwrap().unwrap().id);
+    }
+    assert_eq!(seen, [Some(8), None, Some(9), None, Some(0), None, Some(1), None, Some(2)]);
+    let asked: Vec<_> =
+        server.requests().iter().map(|request| request.header("last-event-id").map(str::to_owned)).collect();
+    assert_eq!(asked, ["7", "9", "1"].map(|id| Some(id.to_owned())));
+}

@@ -33,18 +33,9 @@ fn remembered(message: &GlobalMessage) -> Message {
     let own = message.role == GlobalRole::Agent && message.author == ADAPTIVE_AGENT;
     // A number is a valid id.
     let message_id = MessageId::parse(&message.id.to_string()).expect("digits are a valid message id");
-    Message {
-        message_id,
-        role: if own { Role::Assistant } else { Role::User },
-        content: if own { message.text.clone() } else { chat_request(message) },
-        agent_id: None,
-        name: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        timestamp: message.ts,
-        usage: None,
-        error: false,
-    }
+    let role = if own { Role::Assistant } else { Role::User };
+    let content = if own { message.text.clone() } else { chat_request(message) };
+    Message::new(message_id, role, content, message.ts)
 }
 
 fn named(message: &GlobalMessage) -> String {

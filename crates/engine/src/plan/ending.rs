@@ -1,8 +1,8 @@
 //! How a workflow ends: its results joined to one answer, cancelled, or lost with the server.
 
 use codelab_protocol::{
-    ChatEventBody, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, TurnStatus, WorkflowCompleted,
-    WorkflowStatus,
+    ChatEventBody, ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, TurnStatus,
+    WorkflowCompleted, WorkflowStatus,
 };
 
 use super::{TaskProgress, Workflow, WorkflowPhase};
@@ -23,12 +23,7 @@ impl Step<'_, '_> {
         let message_id = self.world.ids.message_id();
         match only {
             Some(text) => self.finish_workflow(message_id, text),
-            // Joining is not worth a question to a person.
-            None if self.reserve_own_call().is_some() => self.finish_concatenated(message_id),
-            None => {
-                self.set_phase(WorkflowPhase::Joining { message_id, attempt: 0 });
-                self.call_planner();
-            }
+            None => self.own_call(WorkflowPhase::Joining { message_id, attempt: 0 }),
         }
     }
 
@@ -39,20 +34,27 @@ impl Step<'_, '_> {
         }
     }
 
-    fn finish_concatenated(&mut self, message_id: MessageId) {
+    pub(super) fn finish_concatenated(&mut self, message_id: MessageId) {
         let Some((_, workflow)) = self.workflow() else { return };
         let text = workflow.results().join("\n\n");
         self.finish_workflow(message_id, text);
     }
 
     pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((_, workflow)) = self.workflow() else { return };
         let done = workflow.completed().count();
         let (status, plan_status) = match (done, done == workflow.tasks.len()) {
             (0, _) => (WorkflowStatus::Failed, PlanStatus::Failed),
             (_, true) => (WorkflowStatus::Completed, PlanStatus::Completed),
             (_, false) => (WorkflowStatus::Partial, PlanStatus::Partial),
         };
+        self.answer_workflow(message_id, text, status, plan_status);
+        self.end_turn(if status == WorkflowStatus::Failed { TurnStatus::Failed } else { TurnStatus::Completed });
+    }
+
+    /// The workflow's answer: this text, and what it does not cover.
+    fn answer_workflow(&mut self, message_id: MessageId, text: String, status: WorkflowStatus, ended: PlanStatus) {
+        let Some((turn, workflow)) = self.workflow() else { return };
         // A plan of one task speaks with that task's voice, also when it failed.
         let author = match workflow.tasks.as_slice() {
             [only] => only.agent.clone(),
@@ -73,17 +75,48 @@ impl Step<'_, '_> {
             error: status == WorkflowStatus::Failed,
             ..self.new_message(Role::Assistant, response.clone())
         };
-        self.show_message(turn, &message, None, Vec::new());
+        self.show_message(turn, &message, None);
         self.message(turn, None, message);
-        self.save_plan(Some(plan_status));
+        self.save_plan(Some(ended));
         let message_id = Some(message_id);
         let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id, usage };
         self.event(turn, ChatEventBody::WorkflowCompleted(completed));
-        self.end_turn(if status == WorkflowStatus::Failed { TurnStatus::Failed } else { TurnStatus::Completed });
+    }
+
+    /// A person allowed no more spending: what was done so far is the answer.
+    pub(crate) fn stop_workflow(&mut self, error: ErrorData) {
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let mut parts = workflow.results();
+        parts.extend(workflow.begun());
+        let (status, ended, settled) = match workflow.completed().next() {
+            Some(_) => (WorkflowStatus::Partial, PlanStatus::Partial, TurnStatus::Completed),
+            None => (WorkflowStatus::Cancelled, PlanStatus::Cancelled, TurnStatus::Cancelled),
+        };
+        parts.push(match parts.is_empty() {
+            true => format!("Nothing was done. {}.", error.message),
+            false => format!("Stopped here. {}.", error.message),
+        });
+        self.note_error(&error.message);
+        self.show_turn_error(turn, error);
+        self.stop_tasks();
+        let message_id = self.world.ids.message_id();
+        self.answer_workflow(message_id, parts.join("\n\n"), status, ended);
+        self.end_turn(settled);
     }
 
     /// Stops every task; what has ended keeps its result.
     pub(crate) fn cancel_workflow(&mut self) {
+        self.stop_tasks();
+        let Some((turn, workflow)) = self.workflow() else { return };
+        let (plan_id, workflow_id, usage) =
+            (workflow.plan_id.clone(), workflow.workflow_id.clone(), workflow.total_usage());
+        self.save_plan(Some(PlanStatus::Cancelled));
+        let (status, response) = (WorkflowStatus::Cancelled, String::new());
+        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id: None, usage };
+        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+    }
+
+    fn stop_tasks(&mut self) {
         for thread in self.take_all_threads() {
             let (index, usage) = (thread.lane().task(), thread.usage());
             self.cancel_thread(thread);
@@ -92,8 +125,7 @@ impl Step<'_, '_> {
                 task.usage = usage;
             }
         }
-        let Some((turn, workflow)) = self.workflow() else { return };
-        let approval = workflow.approval().cloned();
+        let approval = self.workflow().and_then(|(_, workflow)| workflow.approval().cloned());
         if let Some(approval) = approval {
             self.withdraw_approval(&approval);
             if approval.kind == ApprovalKind::Plan {
@@ -107,15 +139,9 @@ impl Step<'_, '_> {
                 task.state = TaskProgress::Cancelled;
             }
         }
-        let (plan_id, workflow_id) = (workflow.plan_id.clone(), workflow.workflow_id.clone());
-        let usage = workflow.total_usage();
         if workflow.reserved.take().is_some() {
             self.world.space.spend(Lane::OWN, Spending::default());
         }
-        self.save_plan(Some(PlanStatus::Cancelled));
-        let (status, response) = (WorkflowStatus::Cancelled, String::new());
-        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id: None, usage };
-        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
     }
 
     pub(crate) fn workflow_recovered(&mut self, down: Downtime) {
@@ -128,11 +154,7 @@ impl Step<'_, '_> {
                 let given_up = *attempt > MAX_ATTEMPTS;
                 self.set_phase(phase.clone());
                 match (given_up, phase) {
-                    (false, _) => {
-                        // It was allowed before; whether there is room now is a question for the next one.
-                        self.reserve_own_call();
-                        self.call_planner();
-                    }
+                    (false, phase) => self.own_call_again(&phase),
                     (true, WorkflowPhase::Joining { message_id, .. }) => self.finish_concatenated(message_id),
                     (true, _) => self.fall_back(),
                 }
@@ -140,6 +162,10 @@ impl Step<'_, '_> {
             WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
                 self.move_approval(approval, down);
                 self.set_phase(phase);
+            }
+            WorkflowPhase::AwaitingRoom { next } => {
+                let next = *next.clone();
+                self.own_call(next);
             }
             WorkflowPhase::Running => {}
         }

@@ -1,10 +1,9 @@
-//! From a model's words to a graph that can be run: parsing and validation.
+//! From the tasks that a planner or a person wrote to a graph that can be run.
 
 use std::collections::BTreeSet;
 
 use codelab_protocol::{AgentName, PlannedTask, TaskId};
 use petgraph::graphmap::DiGraphMap;
-use serde::Deserialize;
 
 use super::{TaskProgress, TaskState};
 use crate::world::{MAX_DESCRIPTION_BYTES, MAX_TASKS};
@@ -14,27 +13,6 @@ use crate::{Space, Team};
 const DEFAULT_TASK_TOKENS: u64 = 2_000;
 /// No plan says more than this; larger numbers are taken as this.
 const MAX_TASK_TOKENS: u64 = 10_000_000;
-/// Braces in an answer that are tried as the start of the plan.
-const MAX_PLAN_STARTS: usize = 20;
-
-#[derive(Deserialize)]
-struct Written {
-    tasks: Vec<PlannedTask>,
-}
-
-/// Reads the plan from a model's answer: the first JSON object that is one, whatever text is around it.
-pub fn parse_plan(answer: &str) -> Result<Vec<PlannedTask>, String> {
-    let mut why = None;
-    for (start, _) in answer.match_indices('{').take(MAX_PLAN_STARTS) {
-        let from = answer.get(start..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(from).into_iter::<Written>().next() {
-            Some(Ok(written)) => return Ok(written.tasks),
-            Some(Err(error)) => why = why.or_else(|| Some(format!("the plan cannot be read: {error}"))),
-            None => {}
-        }
-    }
-    Err(why.unwrap_or_else(|| "the answer holds no JSON object".to_owned()))
-}
 
 /// The tasks of a plan that can be run, or what is wrong with it.
 pub(crate) fn checked(tasks: Vec<PlannedTask>, team: &Team, space: &dyn Space) -> Result<Vec<TaskState>, String> {
@@ -127,6 +105,7 @@ pub(crate) fn single(agent: &crate::Agent, description: String, space: &dyn Spac
 
 #[cfg(test)]
 mod tests {
+    use super::super::parse_plan;
     use super::*;
     use crate::{Agent, NoSpace};
 

@@ -1,7 +1,7 @@
 //! How a plan comes about: written by the model, mended once, or one task by keywords; then decided by a person.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, TurnId, WorkflowId,
+    ChatEventBody, ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, WorkflowId,
     arguments_digest,
 };
 use serde_json::{Map, Value};
@@ -9,11 +9,8 @@ use serde_json::{Map, Value};
 use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
 use crate::session::Step;
 use crate::turn::{cut, error_data};
-use crate::world::MAX_RESULT_BYTES;
-use crate::{
-    AgentSpending, Approval, ApprovalKind, ApprovalStatus, BudgetReached, BudgetScope, Decision, Effect, Lane,
-    ModelCall, Purpose, Refusal, orchestrator,
-};
+use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
+use crate::{Approval, ApprovalKind, ApprovalStatus, BudgetScope, BudgetWhy, Decision, Refusal};
 
 impl Step<'_, '_> {
     pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
@@ -29,27 +26,9 @@ impl Step<'_, '_> {
         };
         self.set_workflow(workflow);
         match self.world.team.specialists().next() {
-            Some(_) => self.plan_within_budget(),
+            Some(_) => self.own_call(WorkflowPhase::Planning { attempt: 0, repair: None }),
             None => self.nobody_to_plan_for(),
         }
-    }
-
-    fn plan_within_budget(&mut self) {
-        let Some((turn, _)) = self.workflow() else { return };
-        let Some((reached, scope)) = self.reserve_own_call() else { return self.call_planner() };
-        let approval = self.budget_approval(&reached, scope);
-        self.show_own_approval(turn, &approval);
-        self.set_phase(WorkflowPhase::AwaitingBudget { approval, scope });
-    }
-
-    /// Sets aside what the workflow's own next call may cost; says which limit that would pass.
-    pub(super) fn reserve_own_call(&mut self) -> Option<(BudgetReached, BudgetScope)> {
-        let estimate = self.world.space.estimate_call(&orchestrator());
-        let over = self.reserve(Lane::OWN, estimate);
-        if let Some(workflow) = self.workflow_mut() {
-            workflow.reserved = over.is_none().then_some(estimate);
-        }
-        over
     }
 
     fn nobody_to_plan_for(&mut self) {
@@ -61,39 +40,7 @@ impl Step<'_, '_> {
         self.finish_workflow(message_id, error.message);
     }
 
-    pub(super) fn call_planner(&mut self) {
-        let Some((turn, workflow)) = self.workflow() else { return };
-        let (Some(id), Some(asked)) = (workflow.model_call(turn), &self.session.turn) else { return };
-        let purpose = match &workflow.phase {
-            WorkflowPhase::Planning { repair, .. } => Purpose::Plan { repair: repair.clone() },
-            WorkflowPhase::Joining { message_id, .. } => {
-                let results = workflow.handed_on(|_| true);
-                Purpose::Join { message_id: message_id.clone(), request: asked.request.clone(), results }
-            }
-            _ => return,
-        };
-        self.effects.push(Effect::CallModel(ModelCall { id, agent: orchestrator(), purpose }));
-    }
-
-    /// The workflow's own model call ended: a plan, or the joined answer.
-    pub(crate) fn workflow_answered(&mut self, outcome: Result<ModelOutput, ModelFailure>) {
-        let Some((turn, workflow)) = self.workflow_mut_with_turn() else { return };
-        let phase = workflow.phase.clone();
-        let usage = outcome.as_ref().ok().and_then(|output| output.usage);
-        workflow.reserved = None;
-        if let Some(usage) = usage {
-            workflow.usage = Some(workflow.usage.map_or(usage, |before| before.plus(usage)));
-            self.spent(AgentSpending { agent: orchestrator(), turn, task: None, usage });
-        }
-        self.space_spends(Lane::OWN, usage);
-        match phase {
-            WorkflowPhase::Planning { repair, .. } => self.planned(repair.is_some(), outcome),
-            WorkflowPhase::Joining { message_id, .. } => self.joined(message_id, outcome),
-            _ => {}
-        }
-    }
-
-    fn planned(&mut self, was_repair: bool, outcome: Result<ModelOutput, ModelFailure>) {
+    pub(super) fn planned(&mut self, was_repair: bool, outcome: Result<ModelOutput, ModelFailure>) {
         // A planner that cannot be reached is not asked again: one agent takes the request.
         let Ok(output) = outcome else { return self.fall_back() };
         let tasks =
@@ -101,12 +48,9 @@ impl Step<'_, '_> {
         match tasks {
             Ok(tasks) => self.plan_ready(tasks, false),
             Err(_) if was_repair => self.fall_back(),
-            // What is left is for the work itself.
-            Err(_) if self.reserve_own_call().is_some() => self.fall_back(),
             Err(error) => {
                 let repair = Repair { answer: cut(&output.text, MAX_RESULT_BYTES).to_owned(), error };
-                self.set_phase(WorkflowPhase::Planning { attempt: 0, repair: Some(repair) });
-                self.call_planner();
+                self.own_call(WorkflowPhase::Planning { attempt: 0, repair: Some(repair) });
             }
         }
     }
@@ -129,10 +73,15 @@ impl Step<'_, '_> {
         workflow.fallback = fallback;
         workflow.tasks = tasks;
         let cost = workflow.estimated_cost_usd();
-        let reason = match (workflow.tasks.len() >= many, cost > dear) {
-            (true, _) => Some(format!("The plan has {} tasks", workflow.tasks.len())),
-            (false, true) => Some(format!("The plan may cost ${cost:.2}")),
-            (false, false) => None,
+        let reason = if workflow.tasks.len() >= many {
+            Some(format!("The plan has {} tasks", workflow.tasks.len()))
+        } else if cost > dear {
+            Some(format!("The plan may cost ${cost:.2}"))
+        } else {
+            workflow
+                .unpriced_tokens()
+                .filter(|tokens| *tokens > UNPRICED_PLAN_TOKENS)
+                .map(|tokens| format!("The plan may use {tokens} tokens, and what they cost is not known"))
         };
         workflow.requires_approval = reason.is_some();
         workflow.phase = WorkflowPhase::Running;
@@ -238,13 +187,17 @@ impl Step<'_, '_> {
         }
         self.set_phase(WorkflowPhase::Running);
         let message = format!("Nobody decided about the {} in time", approval.kind.as_str());
-        self.end_workflow_early(error_data(ErrorCode::HitlTimeout, &message));
+        let error = error_data(ErrorCode::HitlTimeout, &message);
+        match approval.kind {
+            ApprovalKind::Budget => self.stop_workflow(error),
+            ApprovalKind::Plan | ApprovalKind::Tool => self.end_workflow_early(error),
+        }
     }
 
     /// The question that is open before there is a plan.
-    pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope)> {
+    pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope, BudgetWhy)> {
         match &self.workflow()?.1.phase {
-            WorkflowPhase::AwaitingBudget { approval, scope } => Some((approval.clone(), *scope)),
+            WorkflowPhase::AwaitingBudget { approval, scope, why } => Some((approval.clone(), *scope, *why)),
             _ => None,
         }
     }
@@ -252,15 +205,8 @@ impl Step<'_, '_> {
     /// A person allowed to spend more, where a request waits for that to be planned.
     pub(crate) fn planning_may_spend(&mut self) {
         if self.planning_budget().is_some() {
-            self.set_phase(WorkflowPhase::Planning { attempt: 0, repair: None });
-            self.plan_within_budget();
+            self.own_call(WorkflowPhase::Planning { attempt: 0, repair: None });
         }
-    }
-
-    fn show_own_approval(&mut self, turn: TurnId, approval: &Approval) {
-        let shown =
-            codelab_protocol::ApprovalRequest { approval: approval.info(), agent: None, origin: Default::default() };
-        self.event(turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What tasks gave: kept within bounds, and handed on to those who need it.
 
-use super::{TaskState, Workflow};
+use super::{TaskProgress, TaskState, Workflow};
 use crate::turn::cut;
 use crate::world::{MAX_HANDED_ON_BYTES, MAX_RESULT_BYTES};
 
@@ -16,6 +16,15 @@ impl Workflow {
     /// All results, one text for each.
     pub(super) fn results(&self) -> Vec<String> {
         self.completed().map(|(task, result)| task.part(result)).collect()
+    }
+
+    /// What tasks that have not ended said last, one text for each.
+    pub(super) fn begun(&self) -> Vec<String> {
+        let said = |task: &TaskState| match &task.state {
+            TaskProgress::Open(Some(thread)) => thread.said().map(|said| task.part(&format!("(unfinished) {said}"))),
+            _ => None,
+        };
+        self.tasks.iter().filter_map(said).collect()
     }
 
     /// The results of some tasks for one prompt: long ones are shortened until all fit.

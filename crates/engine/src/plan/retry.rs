@@ -45,7 +45,7 @@ impl Step<'_, '_> {
         // As with a new message: nobody handed this over.
         self.session.last_switch = None;
         let request = without_middle(request, MAX_REQUEST_BYTES);
-        self.session.turn = Some(Turn { id: span.turn, message_id, request, work });
+        self.session.turn = Some(Turn { id: span.turn, message_id, request, work, said: Vec::new() });
         // What had failed is open again, for everybody who looks.
         self.show_plan();
         Ok(Answer::Span(span))

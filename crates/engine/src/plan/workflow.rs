@@ -3,6 +3,7 @@
 use codelab_protocol::{PlanId, PlanStatus, TaskStatus, TurnId};
 
 use super::{TaskState, Workflow, WorkflowPhase};
+use crate::prompt::tokens_of_text;
 use crate::session::Step;
 use crate::turn::Work;
 use crate::{Effect, Session};
@@ -36,6 +37,16 @@ impl Step<'_, '_> {
     pub(super) fn workflow(&self) -> Option<(TurnId, &Workflow)> {
         let turn = self.session.turn.as_ref()?;
         Some((turn.id, turn.workflow()?))
+    }
+
+    pub(crate) fn workflow_phase(&self) -> Option<WorkflowPhase> {
+        self.workflow().map(|(_, workflow)| workflow.phase.clone())
+    }
+
+    /// The size of what a joined answer is made of, by the estimate.
+    pub(crate) fn workflow_result_tokens(&self) -> u64 {
+        let results = self.workflow().map(|(_, workflow)| workflow.handed_on(|_| true)).unwrap_or_default();
+        results.iter().map(|result| tokens_of_text(result)).sum()
     }
 
     pub(super) fn workflow_mut_with_turn(&mut self) -> Option<(TurnId, &mut Workflow)> {

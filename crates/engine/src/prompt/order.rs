@@ -39,17 +39,12 @@ mod tests {
             name: "read_file".to_owned(),
             arguments: Default::default(),
         });
+        let role = if text.starts_with('A') { Role::Assistant } else { Role::Tool };
+        let id = MessageId::parse("m").unwrap();
         Message {
-            message_id: MessageId::parse("m").unwrap(),
-            role: if text.starts_with('A') { Role::Assistant } else { Role::Tool },
-            content: text.to_owned(),
-            agent_id: None,
-            name: None,
             tool_calls: tool_calls.collect(),
             tool_call_id: text.strip_prefix("T=").map(call),
-            timestamp: Timestamp::from_millis(0),
-            usage: None,
-            error: false,
+            ..Message::new(id, role, text.to_owned(), Timestamp::from_millis(0))
         }
     }
 

@@ -10,9 +10,9 @@ use crate::world::MAX_TASKS;
 use crate::{Repair, Session, Team};
 
 const PLANNING_TEMPERATURE: f32 = 0.2;
-const PLANNING_MAX_TOKENS: u32 = 4096;
 const JOINING_TEMPERATURE: f32 = 0.3;
-const JOINING_MAX_TOKENS: u32 = 4096;
+/// The longest plan or joined answer.
+pub(crate) const ORCHESTRATOR_MAX_TOKENS: u32 = 4096;
 
 /// Asks for a plan: a graph of tasks for the project's agents.
 pub fn planning_request(
@@ -55,7 +55,7 @@ pub fn planning_request(
         messages,
         tools: Vec::new(),
         temperature: Some(PLANNING_TEMPERATURE),
-        max_tokens: Some(PLANNING_MAX_TOKENS),
+        max_tokens: Some(ORCHESTRATOR_MAX_TOKENS),
         schema: Some(plan_schema()),
     }
 }
@@ -73,7 +73,7 @@ pub fn joining_request(model: &str, request: &str, results: &[String]) -> ModelR
         messages,
         tools: Vec::new(),
         temperature: Some(JOINING_TEMPERATURE),
-        max_tokens: Some(JOINING_MAX_TOKENS),
+        max_tokens: Some(ORCHESTRATOR_MAX_TOKENS),
         schema: None,
     }
 }

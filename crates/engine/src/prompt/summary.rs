@@ -8,13 +8,13 @@ use super::region::Region;
 use super::size::shorten;
 use super::trim::{Form, select};
 use super::{PromptLimits, one_line, order};
-use crate::turn::{EDITED_BY_PERSON, REJECTED_BY_PERSON};
+use crate::turn::decision_in;
 use crate::{Session, Summary, orchestrator};
 
 /// Messages that one summary reads, and their size; older ones of an even longer part are left out.
 pub const MAX_SUMMARIZED_MESSAGES: usize = 400;
 const MAX_SUMMARIZED_TOKENS: usize = 24_000;
-const SUMMARY_MAX_TOKENS: u32 = 1_500;
+pub(crate) const SUMMARY_MAX_TOKENS: u32 = 1_500;
 const SUMMARY_TEMPERATURE: f32 = 0.2;
 /// Texts carried on word for word; the oldest decisions leave first.
 const MAX_KEPT: usize = 20;
@@ -69,14 +69,9 @@ fn kept(before: Option<&Summary>, messages: &[Message]) -> Vec<String> {
                 .collect()
         }
     };
-    let decided = |message: &&Message| {
-        let content = &message.content;
-        message.role == Role::Tool
-            && [REJECTED_BY_PERSON, EDITED_BY_PERSON].iter().any(|start| content.starts_with(start))
-    };
-    for message in messages.iter().filter(decided) {
+    for (message, decision) in messages.iter().filter_map(|message| Some((message, decision_in(message)?))) {
         let tool = message.name.as_deref().unwrap_or_default();
-        kept.push(format!("{}: {}", one_line(tool), shorten(&one_line(&message.content), KEPT_DECISION_CHARS)));
+        kept.push(format!("{}: {}", one_line(tool), shorten(&one_line(&decision), KEPT_DECISION_CHARS)));
     }
     if kept.len() > MAX_KEPT {
         kept.drain(1..=kept.len() - MAX_KEPT);

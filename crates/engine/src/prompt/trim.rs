@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::PromptLimits;
 use super::size::{chars, chars_of_tokens, estimated_tokens, fair_bound, shorten};
-use crate::turn::{EDITED_BY_PERSON, REFUSED, REJECTED_BY_PERSON};
+use crate::turn::{REFUSED, decision_in};
 
 /// How the past is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -152,8 +152,7 @@ fn units(candidates: &[Candidate]) -> Vec<Unit> {
 /// What a person answered, refused or changed.
 fn is_decision(message: &Message) -> bool {
     let is_answer = message.name.as_deref() == Some(Tool::AskFollowupQuestion.as_str());
-    let decided = [REJECTED_BY_PERSON, EDITED_BY_PERSON];
-    message.role == Role::Tool && (is_answer || decided.iter().any(|words| message.content.starts_with(words)))
+    message.role == Role::Tool && is_answer || decision_in(message).is_some()
 }
 
 fn is_error(message: &Message) -> bool {

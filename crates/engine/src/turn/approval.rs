@@ -45,6 +45,7 @@ impl Step<'_, '_> {
 
     /// A call that an earlier decision covers: not asked, but audited.
     pub(crate) fn pass_remembered(&mut self, thread: Thread, call: OpenCall, ask: Ask, rule: String) {
+        let reason = format!("{} ({rule})", ask.reason);
         self.effects.push(Effect::Audit(AuditRecord {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
@@ -52,10 +53,10 @@ impl Step<'_, '_> {
             modified: None,
             decision: Decided::Approve,
             decided_by: rule,
-            reason: Some(ask.reason.clone()),
+            reason: Some(reason.clone()),
             at: self.world.now,
         }));
-        self.dispatch(thread, call, Some(ask.reason));
+        self.dispatch(thread, call, Some(reason));
     }
 
     pub(crate) fn decision(

@@ -1,4 +1,4 @@
-//! Budgets: what a model call may cost is set aside before it is made; where a limit is reached, a person is asked.
+//! Budgets: what is reached is what was spent. Where too little is left for the next call, a person is asked.
 
 use codelab_protocol::{CallId, ErrorCode, ErrorData, Usage, arguments_digest};
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,15 @@ use serde_json::{Map, Value, json};
 
 use super::approval::TIMEOUT;
 use super::{Phase, Thread, error_data};
+use crate::plan::WorkflowPhase;
 use crate::session::Step;
 use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
-    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetReached, Decision, Effect, Kind, Lane,
-    Refusal, Spending, orchestrator,
+    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, Decision, Effect, Kind, Lane, Refusal, Spending,
+    Standing,
 };
 
-/// What a person who approves grants at least, where no price is known.
-const MIN_GRANT_USD: f64 = 0.01;
-
-/// Whose budget was reached.
+/// Whose budget it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
@@ -24,26 +22,28 @@ pub enum BudgetScope {
     Project,
 }
 
+/// Why a person is asked about a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetWhy {
+    /// What is left is too little for the next call.
+    #[default]
+    Used,
+    /// There is a limit in dollars, and the price of the model is not known.
+    Unpriced,
+}
+
+/// What a person is to be asked.
+#[derive(Debug, Clone)]
+pub(crate) struct BudgetQuestion {
+    pub scope: BudgetScope,
+    pub standing: Standing,
+    pub why: BudgetWhy,
+    /// The model without a price.
+    pub model: Option<String>,
+}
+
 impl Step<'_, '_> {
-    /// Sets aside what the next call may cost; says which limit that would pass.
-    pub(crate) fn over_budget(&mut self, thread: &mut Thread) -> Option<(BudgetReached, BudgetScope)> {
-        if self.session.kind == Kind::Runtime {
-            return None;
-        }
-        let estimate = self.world.space.estimate_call(&thread.agent);
-        let over = self.reserve(thread.lane, estimate);
-        thread.reserved = over.is_none().then_some(estimate);
-        over
-    }
-
-    pub(crate) fn reserve(&mut self, lane: Lane, estimate: Spending) -> Option<(BudgetReached, BudgetScope)> {
-        if let Some(reached) = self.session_budget_reached() {
-            return Some((reached, BudgetScope::Session));
-        }
-        let reserved = self.world.space.reserve(lane, estimate);
-        reserved.err().map(|reached| (reached, BudgetScope::Project))
-    }
-
     /// Gives back what was set aside for a call that will not be paid.
     pub(crate) fn release(&mut self, thread: &mut Thread) {
         if thread.reserved.take().is_some() {
@@ -51,36 +51,33 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Whether the session's own budget is used up, with what its calls under way may cost.
-    fn session_budget_reached(&self) -> Option<BudgetReached> {
-        let (budget, spent) = self.standing(BudgetScope::Session);
-        budget.is_reached(spent).then_some(BudgetReached { budget, spent })
-    }
-
-    /// The limits as they are now, and what is spent or set aside of them.
-    fn standing(&self, scope: BudgetScope) -> (Budget, Spending) {
+    /// How a budget stands now.
+    pub(crate) fn standing(&self, scope: BudgetScope) -> Standing {
         if scope == BudgetScope::Project {
             return self.world.space.standing();
         }
-        let reserved = self.session.turn.iter().flat_map(|turn| turn.threads()).filter_map(|other| other.reserved);
-        let planner = self.session.turn.as_ref().and_then(|turn| turn.workflow()?.reserved);
-        (self.session.budget, reserved.chain(planner).fold(self.session.spent, Spending::plus))
+        let turn = self.session.turn.as_ref();
+        let threads = turn.into_iter().flat_map(|turn| turn.threads()).filter_map(|other| other.reserved);
+        let planner = turn.and_then(|turn| turn.workflow()?.reserved);
+        let reserved = threads.chain(planner).fold(Spending::default(), Spending::plus);
+        Standing { budget: self.session.budget, granted: self.session.granted, spent: self.session.spent, reserved }
     }
 
-    /// What the calls may cost that wait for the answer to this question.
+    /// What the calls need at least that wait for the answer to this question.
     fn awaited(&self, call_id: &CallId) -> Spending {
         let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
-        let waiting =
-            threads.filter(|thread| thread.phase.call_id() == Some(call_id)).map(|thread| thread.agent.clone());
-        let planner = self.planning_budget().map(|_| orchestrator());
-        let costs = waiting.chain(planner).map(|agent| self.world.space.estimate_call(&agent));
-        costs.fold(Spending::default(), Spending::plus)
+        let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id));
+        let planning = WorkflowPhase::Planning { attempt: 0, repair: None };
+        let planner = self.planning_budget().map(|_| self.own_size(&planning));
+        let sizes = waiting.map(|thread| self.step_size(thread)).chain(planner);
+        sizes.map(|size| size.least()).fold(Spending::default(), Spending::plus)
     }
 
     pub(crate) fn spend(&mut self, thread: &mut Thread, usage: Option<Usage>) {
         thread.reserved = None;
         self.space_spends(thread.lane, usage);
         if let Some(usage) = usage {
+            self.prompt_was(thread, usage.prompt_tokens);
             thread.usage = Some(thread.usage.map_or(usage, |before| before.plus(usage)));
             let agent = thread.agent.clone();
             let task = self.task_of(thread).and_then(|origin| origin.task_id);
@@ -102,42 +99,43 @@ impl Step<'_, '_> {
         self.effects.push(Effect::Spent(spent));
     }
 
-    pub(crate) fn ask_for_budget(&mut self, thread: Thread, reached: BudgetReached, scope: BudgetScope) {
-        let approval = match self.open_budget_question(scope) {
+    pub(crate) fn ask_for_budget(&mut self, thread: Thread, question: BudgetQuestion) {
+        let (scope, why) = (question.scope, question.why);
+        let approval = match self.open_budget_question(scope, why) {
             Some(approval) => approval,
             None => {
-                let approval = self.budget_approval(&reached, scope);
+                let approval = self.budget_approval(&question);
                 self.show_approval(&thread, &approval, None);
                 approval
             }
         };
-        self.suspend(thread, Phase::AwaitingBudget { approval, scope });
+        self.suspend(thread, Phase::AwaitingBudget { approval, scope, why });
     }
 
     /// A person is asked once, however many tasks wait for the answer.
-    fn open_budget_question(&self, wanted: BudgetScope) -> Option<Box<Approval>> {
+    fn open_budget_question(&self, wanted: BudgetScope, reason: BudgetWhy) -> Option<Box<Approval>> {
         self.session.turn.as_ref()?.threads().find_map(|thread| match &thread.phase {
-            Phase::AwaitingBudget { approval, scope } if *scope == wanted => Some(approval.clone()),
+            Phase::AwaitingBudget { approval, scope, why } if (*scope, *why) == (wanted, reason) => {
+                Some(approval.clone())
+            }
             _ => None,
         })
     }
 
-    pub(crate) fn budget_approval(&mut self, reached: &BudgetReached, scope: BudgetScope) -> Box<Approval> {
-        let BudgetReached { budget, spent } = reached;
-        let arguments = json!({
-            "scope": scope,
-            "budget_usd": budget.usd,
-            "budget_tokens": budget.tokens,
-            "spent_usd": spent.usd,
-            "spent_tokens": spent.tokens,
-        });
-        let arguments = match arguments {
-            Value::Object(arguments) => arguments,
-            _ => Map::new(),
-        };
+    pub(crate) fn budget_approval(&mut self, question: &BudgetQuestion) -> Box<Approval> {
+        let BudgetQuestion { scope, standing, model, .. } = question;
+        let arguments = budget_arguments(question);
         let whose = match scope {
             BudgetScope::Session => "session",
             BudgetScope::Project => "project",
+        };
+        let reason = match model {
+            Some(model) => {
+                format!(
+                    "The price of {model} is not known, so its calls do not count for the {whose}'s budget in dollars"
+                )
+            }
+            None => left_too_little(whose, standing),
         };
         let call_id = self.world.ids.call_id();
         self.open_approval(Approval {
@@ -147,7 +145,7 @@ impl Step<'_, '_> {
             digest: arguments_digest("budget", &arguments),
             arguments,
             parts: Vec::new(),
-            reason: format!("The budget of the {whose} is used up"),
+            reason,
             remember: None,
             created_at: self.world.now,
             expires_at: None,
@@ -155,7 +153,7 @@ impl Step<'_, '_> {
         })
     }
 
-    /// Approve grants as much again where that is needed, edit sets new limits, reject ends the turn. What was shown when
+    /// Approve grants what a person last set once more, edit sets new limits, reject ends the turn. What was shown when
     /// the question came up may be old by now: others spend, and others decide.
     pub(crate) fn decide_budget(
         &mut self,
@@ -164,20 +162,20 @@ impl Step<'_, '_> {
         decided_by: String,
     ) -> Result<(), Refusal> {
         let asked_by = self.waiting_thread(call_id).map(|thread| &thread.phase);
-        let Some((approval, scope)) = asked_by.map_or_else(
+        let asked = asked_by.map_or_else(
             || self.planning_budget(),
             |phase| match phase {
-                Phase::AwaitingBudget { approval, scope } => Some((approval.clone(), *scope)),
+                Phase::AwaitingBudget { approval, scope, why } => Some((approval.clone(), *scope, *why)),
                 _ => None,
             },
-        ) else {
-            return Ok(());
-        };
-        let (budget, spent) = self.standing(scope);
-        let granted = match &decision {
-            Decision::Approve { .. } => Some(more(budget, spent, self.awaited(call_id))),
-            Decision::Edit { arguments } => Some(new_budget(arguments, budget)?),
-            Decision::Reject { .. } => None,
+        );
+        let Some((approval, scope, why)) = asked else { return Ok(()) };
+        let standing = self.standing(scope);
+        let granted = match (&decision, why) {
+            (Decision::Approve { .. }, BudgetWhy::Used) => Some(more(&standing, self.awaited(call_id))),
+            (Decision::Approve { .. }, BudgetWhy::Unpriced) => Some((standing.budget, standing.granted)),
+            (Decision::Edit { arguments }, _) => Some(new_budget(arguments, &standing)?),
+            (Decision::Reject { .. }, _) => None,
         };
         let (status, modified, feedback) = match decision {
             Decision::Approve { .. } => (ApprovalStatus::Approved, None, None),
@@ -185,12 +183,13 @@ impl Step<'_, '_> {
             Decision::Reject { feedback } => (ApprovalStatus::Rejected, None, feedback),
         };
         self.close_approval(&approval, status, modified, decided_by, feedback);
-        let Some(granted) = granted else {
+        let Some((budget, by_approvals)) = granted else {
             self.budget_refused(call_id, error_data(ErrorCode::Cancelled, "A person refused to spend more"));
             return Ok(());
         };
-        if granted != budget {
-            self.change_budget(scope, granted);
+        self.session.unpriced_allowed |= why == BudgetWhy::Unpriced;
+        if (budget, by_approvals) != (standing.budget, standing.granted) {
+            self.change_budget(scope, budget, by_approvals);
         }
         self.planning_may_spend();
         // All of them leave the question before the first one may have to ask the next.
@@ -207,21 +206,21 @@ impl Step<'_, '_> {
         self.budget_refused(&approval.call_id, error);
     }
 
-    /// The turn ends, with everything in it.
-    fn budget_refused(&mut self, call_id: &CallId, error: ErrorData) {
+    /// The turn ends, with what was done so far as its answer.
+    pub(crate) fn budget_refused(&mut self, call_id: &CallId, error: ErrorData) {
         if self.in_workflow() {
-            self.end_workflow_early(error);
+            self.stop_workflow(error);
         } else if let Some(thread) = self.take_waiting(call_id) {
-            self.fail_thread(thread, error);
+            self.stop_thread(thread, error);
         }
     }
 
-    fn change_budget(&mut self, scope: BudgetScope, budget: Budget) {
+    fn change_budget(&mut self, scope: BudgetScope, budget: Budget, granted: Spending) {
         match scope {
-            BudgetScope::Session => self.session.budget = budget,
+            BudgetScope::Session => (self.session.budget, self.session.granted) = (budget, granted),
             BudgetScope::Project => {
-                self.world.space.set_budget(budget);
-                self.effects.push(Effect::ProjectBudget(budget));
+                self.world.space.set_budget(budget, granted);
+                self.effects.push(Effect::ProjectBudget { budget, granted });
             }
         }
         self.changed = true;
@@ -232,23 +231,63 @@ fn spending(usage: Usage) -> Spending {
     Spending { tokens: usage.total_tokens, usd: usage.cost_usd.unwrap_or_default() }
 }
 
-/// The limits once more, from what is spent by now; in any case enough for the calls that wait. A limit that lets them
-/// through stays as it is.
-fn more(budget: Budget, spent: Spending, awaited: Spending) -> Budget {
-    let least = spent.plus(Spending { tokens: awaited.tokens.max(1), usd: awaited.usd.max(MIN_GRANT_USD) });
-    let tokens = |limit: u64| match limit >= least.tokens {
-        true => limit,
-        false => limit.saturating_add(spent.tokens).max(least.tokens).min(MAX_BUDGET_TOKENS),
+/// What was spent, what calls under way may take, and the limit, each by itself. The limits stand there once more under
+/// the names by which an edit sets them.
+fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
+    let BudgetQuestion { scope, standing, model, .. } = question;
+    let Standing { budget, spent, reserved, .. } = standing;
+    let arguments = json!({
+        "scope": scope,
+        "budget_usd": budget.usd,
+        "budget_tokens": budget.tokens,
+        "limit": budget,
+        "spent": spent,
+        "reserved": reserved,
+    });
+    let mut arguments = match arguments {
+        Value::Object(arguments) => arguments,
+        _ => Map::new(),
     };
-    let usd = |limit: f64| match limit >= least.usd {
-        true => limit,
-        false => (limit + spent.usd).max(least.usd).min(MAX_BUDGET_USD),
-    };
-    Budget { usd: budget.usd.map(usd), tokens: budget.tokens.map(tokens) }
+    if let Some(model) = model {
+        arguments.insert("model".to_owned(), model.as_str().into());
+    }
+    arguments
 }
 
-/// The limits a person wrote: `null` lifts one, one that is not named stays as it is.
-fn new_budget(arguments: &Map<String, Value>, now: Budget) -> Result<Budget, Refusal> {
+fn left_too_little(whose: &str, standing: &Standing) -> String {
+    let Standing { budget, spent, .. } = standing;
+    let tokens = budget.tokens.map(|limit| format!("{} of {limit} tokens", spent.tokens));
+    let usd = budget.usd.map(|limit| format!("${:.4} of ${limit:.4}", spent.usd));
+    let used: Vec<String> = tokens.into_iter().chain(usd).collect();
+    format!("The {whose}'s budget leaves too little for the next call: {} spent", used.join(", "))
+}
+
+/// The limits as a person last set them, once more, and what approvals have added by then. In any case enough for the
+/// calls that wait; a limit that lets them through stays as it is.
+fn more(standing: &Standing, awaited: Spending) -> (Budget, Spending) {
+    let Standing { budget, granted, spent, reserved } = *standing;
+    let needed = spent.plus(reserved).plus(awaited);
+    let tokens = budget.tokens.map(|limit| match limit >= needed.tokens {
+        true => limit,
+        false => {
+            let set = limit.saturating_sub(granted.tokens);
+            limit.saturating_add(set).max(needed.tokens).min(MAX_BUDGET_TOKENS)
+        }
+    });
+    let usd = budget.usd.map(|limit| match limit >= needed.usd {
+        true => limit,
+        false => (limit + (limit - granted.usd).max(0.0)).max(needed.usd).min(MAX_BUDGET_USD),
+    });
+    let added = Spending {
+        tokens: tokens.zip(budget.tokens).map_or(0, |(now, before)| now.saturating_sub(before)),
+        usd: usd.zip(budget.usd).map_or(0.0, |(now, before)| now - before),
+    };
+    (Budget { usd, tokens }, granted.plus(added))
+}
+
+/// The limits a person wrote: `null` lifts one, one that is not named stays as it is, with what approvals added to it.
+fn new_budget(arguments: &Map<String, Value>, standing: &Standing) -> Result<(Budget, Spending), Refusal> {
+    let (now, mut granted) = (standing.budget, standing.granted);
     let invalid = |why: String| Refusal::new(ErrorCode::InvalidToolArguments, why);
     if !["budget_usd", "budget_tokens"].iter().any(|name| arguments.contains_key(*name)) {
         return Err(invalid("budget_usd or budget_tokens must be given".to_owned()));
@@ -273,5 +312,11 @@ fn new_budget(arguments: &Map<String, Value>, now: Budget) -> Result<Budget, Ref
             Some(tokens.ok_or_else(wrong)?)
         }
     };
-    Ok(Budget { usd, tokens })
+    if arguments.contains_key("budget_usd") {
+        granted.usd = 0.0;
+    }
+    if arguments.contains_key("budget_tokens") {
+        granted.tokens = 0;
+    }
+    Ok((Budget { usd, tokens }, granted))
 }

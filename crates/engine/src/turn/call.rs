@@ -197,10 +197,15 @@ impl Step<'_, '_> {
         asked.min_by_key(|(seq, _)| *seq).map(|(_, call_id)| call_id.clone())
     }
 
-    /// A person answered this question.
+    /// A person answered this question. For people the answer is a message of the session; for the thread that asked it is
+    /// the result of its call.
     pub(crate) fn answered(&mut self, call_id: &CallId, text: String) {
         let Some(thread) = self.take_waiting(call_id) else { return };
         self.close_call(call_id, CallStatus::Finished);
+        let message = Message { answers: Some(call_id.clone()), ..self.new_message(Role::User, text.clone()) };
+        self.show_answer_of_user(&thread, &message);
+        let task_id = self.origin(&thread).task_id;
+        self.message(thread.turn, None, Message { task_id, ..message });
         self.show_answered(&thread, call_id, &text);
         self.tool_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), text);
         self.next_call(thread);
@@ -299,11 +304,10 @@ impl Step<'_, '_> {
             let closed = Effect::CallClosed { call_id, status, result_digest: Some(digest), span: Some(span) };
             self.effects.push(closed);
             self.note_result(&call, &result);
-            let mut text = text_of(&result);
-            if call.edited {
-                let ran = Value::Object(call.arguments.clone());
-                text = format!("{EDITED_BY_PERSON}: {ran}]\n{text}");
-            }
+            let text = match call.edited {
+                true => edited_result(&result, &call.arguments),
+                false => text_of(&result),
+            };
             self.show_client_result(&thread, &call, result);
             self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
         }
@@ -379,6 +383,20 @@ pub(crate) fn ended_or_unknown(call_id: &CallId, known: bool) -> Refusal {
         false => Refusal::new(ErrorCode::ToolCallNotFound, format!("Tool call not found: {call_id}")),
     };
     refusal.with("tool_call_id", call_id.as_str())
+}
+
+/// The result of a call whose arguments a person changed: still JSON, with what really ran.
+fn edited_result(result: &Value, ran: &Map<String, Value>) -> String {
+    let parsed = match result {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        other => Some(other.clone()),
+    };
+    let mut told = match parsed {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::from_iter([("result".to_owned(), result.clone())]),
+    };
+    told.insert(EDITED_BY_PERSON.to_owned(), Value::Object(ran.clone()));
+    Value::Object(told).to_string()
 }
 
 /// What the model reads of a result: a text as it is, anything else as JSON.

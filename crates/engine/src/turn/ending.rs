@@ -25,7 +25,7 @@ impl Step<'_, '_> {
         match thread.lane {
             Lane::OWN => {
                 self.leave_direct(thread.turn, "turn_completed");
-                self.show_completed(&thread, response);
+                self.show_completed(&thread, response, true);
                 self.end_turn(TurnStatus::Completed);
             }
             _ => self.task_completed(thread, response),
@@ -74,6 +74,32 @@ impl Step<'_, '_> {
         self.end_turn(TurnStatus::Failed);
     }
 
+    /// A person allowed no more spending: what the agent did so far is the answer. Where it did nothing, the call failed.
+    pub(crate) fn stop_thread(&mut self, mut thread: Thread, error: ErrorData) {
+        if thread.steps == 0 {
+            return self.fail_thread(thread, error);
+        }
+        self.leave(&mut thread, Some(WorkOutcome::Cancelled));
+        self.note_error(&error.message);
+        let done = match thread.said() {
+            Some(said) => said.to_owned(),
+            None => format!("{} has written no answer yet (model steps: {}).", thread.agent, thread.steps),
+        };
+        let response = format!("{done}\n\nStopped here. {}.", error.message);
+        self.remember_work(&thread, &response, false);
+        self.leave_direct(thread.turn, "turn_completed");
+        let message = Message {
+            agent_id: Some(thread.agent.clone()),
+            name: Some(thread.agent.clone().into()),
+            ..self.new_message(Role::Assistant, response.clone())
+        };
+        thread.answer_id = Some(message.message_id.clone());
+        self.show_message(thread.turn, &message, None);
+        self.message(thread.turn, None, message);
+        self.show_completed(&thread, response, false);
+        self.end_turn(TurnStatus::Completed);
+    }
+
     /// In a project the next message is planned anew, or names its agent. A way back is one only from where a switch led.
     fn leave_direct(&mut self, turn: TurnId, reason: &str) {
         match self.session.last_switch {
@@ -92,7 +118,7 @@ impl Step<'_, '_> {
             error: true,
             ..self.new_message(Role::Assistant, error.message.clone())
         };
-        self.show_message(thread.turn, &message, None, Vec::new());
+        self.show_message(thread.turn, &message, None);
         self.message(thread.turn, None, message);
     }
 
@@ -183,7 +209,7 @@ impl Step<'_, '_> {
     pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
         match thread.phase.clone() {
-            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued => {}
+            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued | Phase::AwaitingRoom => {}
             Phase::AwaitingResult { call, .. } => {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }

@@ -9,7 +9,7 @@ use codelab_protocol::{
 use serde_json::{Map, Value};
 
 use super::claim::LateCall;
-use super::{OpenCall, Thread};
+use super::{OpenCall, Thread, Turn};
 use crate::session::Step;
 use crate::{Approval, ApprovalKind, ApprovalStatus, Kind};
 
@@ -31,21 +31,24 @@ impl Step<'_, '_> {
 
     pub(crate) fn show_user_message(&mut self, turn: TurnId, message: &Message, workflow_id: Option<WorkflowId>) {
         if !self.is_runtime() {
-            let (message, origin) = (message.clone(), Origin::default());
-            let created = MessageCreated { message, origin, workflow_id, warnings: Vec::new() };
+            let created = MessageCreated { origin: Origin::default(), message: message.clone(), workflow_id };
             self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
         }
     }
 
-    pub(crate) fn show_message(
-        &mut self,
-        turn: TurnId,
-        message: &Message,
-        task: Option<Origin>,
-        warnings: Vec<String>,
-    ) {
+    /// A person answered a question of this thread.
+    pub(crate) fn show_answer_of_user(&mut self, thread: &Thread, message: &Message) {
+        if !self.is_runtime() {
+            let workflow = self.session.turn.as_ref().and_then(Turn::workflow);
+            let workflow_id = workflow.map(|workflow| workflow.workflow_id().clone());
+            let created = MessageCreated { origin: self.origin(thread), message: message.clone(), workflow_id };
+            self.event(thread.turn, ChatEventBody::MessageCreated(Box::new(created)));
+        }
+    }
+
+    pub(crate) fn show_message(&mut self, turn: TurnId, message: &Message, task: Option<Origin>) {
         let (message, origin) = (message.clone(), task.unwrap_or_default());
-        let created = MessageCreated { message, origin, workflow_id: None, warnings };
+        let created = MessageCreated { origin, message, workflow_id: None };
         self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
     }
 
@@ -58,7 +61,7 @@ impl Step<'_, '_> {
     /// What the agent said, where it said anything.
     pub(crate) fn show_answer(&mut self, thread: &Thread, message: &Message, output: &ModelOutput) {
         if !self.is_runtime() {
-            return self.show_message(thread.turn, message, self.task_of(thread), output.warnings.clone());
+            return self.show_message(thread.turn, message, self.task_of(thread));
         }
         if output.text.trim().is_empty() && output.warnings.is_empty() {
             return;
@@ -212,13 +215,13 @@ impl Step<'_, '_> {
         self.event(turn, ChatEventBody::ApprovalResolved(resolved));
     }
 
-    /// The end of a direct call that went well.
-    pub(crate) fn show_completed(&mut self, thread: &Thread, response: String) {
+    /// The end of a direct call that has an answer; `success` says whether it is the agent's last word.
+    pub(crate) fn show_completed(&mut self, thread: &Thread, response: String, success: bool) {
         let Some(message_id) = thread.answer_id.clone() else { return };
         let completed = TaskCompleted {
             origin: self.origin(thread),
             agent: thread.agent.clone(),
-            success: true,
+            success,
             response,
             message_id,
             context: thread.recalled.clone(),

@@ -9,10 +9,10 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{COMPLETED, error_data};
+use super::{COMPLETED, Room, cut, error_data};
 use crate::session::Step;
-use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MultipleToolCalls};
-use crate::{Answer, Approval, BudgetScope, Closed, Kind, Lane, ModelCallId, Place, Spending};
+use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
+use crate::{Answer, Approval, BudgetScope, BudgetWhy, Closed, Kind, Lane, ModelCallId, Place, Spending};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Thread {
@@ -28,6 +28,9 @@ pub struct Thread {
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a place, or waits for one.
     pub(crate) place: Option<AgentName>,
+    /// The agent that took the work on. It ends it also when it takes no new work.
+    #[serde(default)]
+    pub(crate) accepted_by: Option<AgentName>,
     /// How long it may work; nothing bounds the runtime realm but its model calls.
     pub(crate) limit_ms: Option<u64>,
     /// Working time before `since`; the clock stands still while somebody outside is awaited.
@@ -46,6 +49,12 @@ pub struct Thread {
     pub(crate) begins_with: u32,
     /// What the agent was reminded of.
     pub(crate) recalled: Vec<String>,
+    /// What the last model call read, as it was reported.
+    #[serde(default)]
+    pub(crate) prompt_tokens: Option<u64>,
+    /// What the agent of a project said last, for the answer of a turn that is stopped; its beginning.
+    #[serde(default)]
+    pub(crate) said: Option<String>,
 }
 
 /// The call keeps its message: what was shown of it is replaced.
@@ -72,8 +81,15 @@ pub enum Phase {
     AwaitingApproval { call: OpenCall, approval: Box<Approval> },
     /// A person answers a question.
     AwaitingAnswer { call_id: CallId, asked_seq: u64 },
+    /// The budget has no room for the next call before others end.
+    AwaitingRoom,
     /// A person decides whether more may be spent.
-    AwaitingBudget { approval: Box<Approval>, scope: BudgetScope },
+    AwaitingBudget {
+        approval: Box<Approval>,
+        scope: BudgetScope,
+        #[serde(default)]
+        why: BudgetWhy,
+    },
 }
 
 /// A client that said it runs the call.
@@ -105,7 +121,7 @@ impl Phase {
     /// How the thread stands when it waits for someone outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match self {
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
             Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
             Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => Some(TurnStatus::AwaitingApproval),
             Self::AwaitingAnswer { .. } => Some(TurnStatus::AwaitingAnswer),
@@ -125,7 +141,7 @@ impl Phase {
             Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => Some(&call.call_id),
             Self::AwaitingAnswer { call_id, .. } => Some(call_id),
             Self::AwaitingBudget { approval, .. } => Some(&approval.call_id),
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
         }
     }
 }
@@ -143,6 +159,7 @@ impl Thread {
             repeats: 0,
             waiting_calls: VecDeque::new(),
             place: None,
+            accepted_by: None,
             limit_ms,
             worked_ms: 0,
             since: None,
@@ -153,7 +170,13 @@ impl Thread {
             answer_id: None,
             begins_with: 1,
             recalled: Vec::new(),
+            prompt_tokens: None,
+            said: None,
         }
+    }
+
+    pub(crate) fn said(&self) -> Option<&str> {
+        self.said.as_deref()
     }
 
     pub fn lane(&self) -> Lane {
@@ -220,9 +243,11 @@ impl Step<'_, '_> {
             let message = format!("Agent not found: {}", thread.agent);
             return self.fail_thread(thread, error_data(ErrorCode::AgentNotFound, &message));
         }
-        match self.world.space.enter(thread.lane, &thread.agent) {
+        let begun = thread.accepted_by.as_ref() == Some(&thread.agent);
+        match self.world.space.enter(thread.lane, &thread.agent, begun) {
             Place::Granted(status) => self.placed(thread, status),
             Place::Queued => {
+                thread.accepted_by = Some(thread.agent.clone());
                 thread.place = Some(thread.agent.clone());
                 thread.phase = Phase::Queued;
                 self.show_status(&thread, AgentStatus::Busy);
@@ -233,6 +258,7 @@ impl Step<'_, '_> {
     }
 
     fn placed(&mut self, mut thread: Thread, status: AgentStatus) {
+        thread.accepted_by = Some(thread.agent.clone());
         thread.place = Some(thread.agent.clone());
         thread.since = Some(self.world.now);
         self.show_status(&thread, status);
@@ -287,16 +313,18 @@ impl Step<'_, '_> {
             error.details.insert("steps".to_owned(), limit.into());
             return self.fail_thread(thread, error);
         }
-        if let Some((reached, scope)) = self.over_budget(&mut thread) {
-            return self.ask_for_budget(thread, reached, scope);
-        }
+        let max_tokens = match self.set_aside_step(&mut thread) {
+            Room::Taken(taken) => taken.max_tokens,
+            Room::Waits => return self.await_room(thread),
+            Room::Asks(question) => return self.ask_for_budget(thread, question),
+        };
         thread.steps += 1;
         let LostCall { message_id, attempt } = match thread.lost.take() {
             Some(lost) => lost,
             None => LostCall { message_id: self.world.ids.message_id(), attempt: 0 },
         };
         thread.phase = Phase::Thinking { message_id, attempt };
-        self.call_model(&thread);
+        self.call_model(&thread, max_tokens);
         self.put(thread);
     }
 
@@ -316,7 +344,7 @@ impl Step<'_, '_> {
         self.progressed(&thread, &output);
         if output.tool_calls.is_empty() {
             if output.text.trim().is_empty() {
-                return self.fail_thread(thread, error_data(ErrorCode::LlmError, "The model gave an empty answer"));
+                return self.fail_thread(thread, empty_answer(&output));
             }
             self.keep_answer(&mut thread, message_id, &output, output.text.clone(), Vec::new());
             return self.complete_thread(thread, output.text, COMPLETED.to_owned());
@@ -347,18 +375,17 @@ impl Step<'_, '_> {
         tool_calls: Vec<ToolCall>,
     ) {
         let message = Message {
-            message_id: message_id.clone(),
-            role: Role::Assistant,
-            content,
             agent_id: Some(thread.agent.clone()),
             name: Some(thread.agent.clone().into()),
             tool_calls,
-            tool_call_id: None,
-            timestamp: self.world.now,
             usage: output.usage,
-            error: false,
+            warnings: output.warnings.clone(),
+            ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };
         thread.answer_id = Some(message_id);
+        if self.session.kind == Kind::Project && !message.content.trim().is_empty() {
+            thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
+        }
         self.show_answer(thread, &message, output);
         self.message(thread.turn, self.task_of(thread), message);
     }
@@ -406,6 +433,17 @@ pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
         Value::Object(map) => levels == 0 || map.values().any(|item| too_deep(item, levels - 1)),
         _ => false,
     }
+}
+
+/// Says why there is nothing, where the model's server did: an answer that was withheld, or all spent on thoughts.
+fn empty_answer(output: &ModelOutput) -> ErrorData {
+    let message = "The model gave an empty answer";
+    if output.warnings.is_empty() {
+        return error_data(ErrorCode::LlmError, message);
+    }
+    let mut error = error_data(ErrorCode::LlmError, &format!("{message}: {}", output.warnings.join(" ")));
+    error.details.insert("warnings".to_owned(), output.warnings.clone().into());
+    error
 }
 
 fn unavailable(closed: Closed) -> ErrorData {

@@ -3,10 +3,10 @@
 use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
 
 use super::thread::LostCall;
-use super::{OpenCall, Phase, REFUSED, Thread, Work, error_data};
+use super::{OpenCall, Phase, REFUSED, Thread, Turn, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, WorkOutcome};
+use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -19,7 +19,7 @@ impl Thread {
                 let left = self.limit_ms?.saturating_sub(self.worked_ms);
                 self.since.map(|since| since.plus_millis(left as i64))
             }
-            Phase::AwaitingAnswer { .. } | Phase::Routing { .. } | Phase::Queued => None,
+            Phase::AwaitingAnswer { .. } | Phase::AwaitingRoom | Phase::Routing { .. } | Phase::Queued => None,
         }
     }
 }
@@ -35,6 +35,41 @@ impl Step<'_, '_> {
         let ended = outcome.map(|outcome| Ended { outcome, worked_ms: thread.worked_ms });
         let status = self.world.space.leave(thread.lane, &agent, ended);
         self.show_left(thread, agent, status);
+    }
+
+    /// A call that has not begun is not work: the clock of its thread stands still until it does.
+    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> Answer {
+        let wanted = |turn: &Turn| turn.threads().any(|thread| thread.model_call() == Some(call));
+        if !self.session.turn.as_ref().is_some_and(wanted) {
+            return Answer::Nothing;
+        }
+        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
+        match (waits, thread.since) {
+            (true, Some(since)) => {
+                thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
+                thread.since = None;
+                self.changed = true;
+            }
+            // Only a thread that holds a place works against a clock.
+            (false, None) if thread.place.is_some() => {
+                thread.since = Some(self.world.now);
+                self.changed = true;
+            }
+            _ => {}
+        }
+        self.put(thread);
+        Answer::Nothing
+    }
+
+    /// The clock of a thread stands still while its model's server keeps it waiting.
+    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> Answer {
+        let Some(turn) = &mut self.session.turn else { return Answer::Nothing };
+        let waits = |thread: &&mut Thread| thread.model_call() == Some(call);
+        if let Some(since) = turn.threads_mut().into_iter().find(waits).and_then(|thread| thread.since.as_mut()) {
+            *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
+            self.changed = true;
+        }
+        Answer::Nothing
     }
 
     /// Expires what is due: an approval nobody gave, a result that never came, work that takes too long.
@@ -94,7 +129,9 @@ impl Step<'_, '_> {
                 let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
                 self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
             }
-            Phase::Routing { .. } | Phase::Queued | Phase::AwaitingAnswer { .. } => self.put(thread),
+            Phase::Routing { .. } | Phase::Queued | Phase::AwaitingRoom | Phase::AwaitingAnswer { .. } => {
+                self.put(thread)
+            }
         }
     }
 
@@ -160,9 +197,9 @@ impl Step<'_, '_> {
             }
             Phase::Routing { attempt, .. } => {
                 *attempt += 1;
-                self.call_model(&thread);
+                self.call_model(&thread, None);
             }
-            Phase::Queued => {
+            Phase::Queued | Phase::AwaitingRoom => {
                 thread.place = None;
                 return self.work(thread);
             }

@@ -2,14 +2,15 @@
 
 mod simulation;
 
-use codelab_engine::{ADAPTIVE_AGENT, AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, Refusal};
-use codelab_protocol::{GlobalMessage, GlobalMeta, Timestamp, UserId};
+use codelab_engine::{ADAPTIVE_AGENT, AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal};
+use codelab_protocol::{ErrorCode, GlobalMessage, GlobalMeta, Timestamp, UserId};
 
 const STARTED: Timestamp = Timestamp::from_millis(1_768_334_400_000);
 const FIRST_ID: i64 = 1_768_334_400_000_001;
 
 fn chat(limits: ChatLimits) -> Chat {
-    Chat::new(limits, STARTED)
+    let after = IdBlock::floor(STARTED);
+    Chat::new(limits, IdBlock { after, until: after + 1_000_000 })
 }
 
 fn tagged(tags: &[&str]) -> GlobalMeta {
@@ -202,4 +203,20 @@ fn what_was_said_since_a_message_waited_is_known_when_its_turn_comes() {
     assert_eq!(done(&take(&mut chat, ChatInput::Rested)), ["wake: second"]);
     let known: Vec<&str> = chat.known_to(second).map(|message| message.text.as_str()).collect();
     assert_eq!(known, ["answer to the first", "first"], "not itself, nor what is still to come");
+}
+
+#[test]
+fn ids_grow_through_reserved_blocks_and_wait_for_the_next_one() {
+    let mut chat = Chat::new(ChatLimits::default(), IdBlock { after: 10, until: 1_012 });
+    let post = |chat: &mut Chat| take(chat, agent("ci", "built", &[])).posted.unwrap().get();
+    assert_eq!((post(&mut chat), post(&mut chat)), (11, 12));
+    // The last ones are for what the Chat itself has to say.
+    assert_eq!(refused(&mut chat, agent("ci", "built", &[])).code, ErrorCode::DbWriteError);
+    assert_eq!(refused(&mut chat, question(1, "ci", "Go on?")).code, ErrorCode::DbWriteError);
+    let system = ChatInput::SystemMessage { text: "said".to_owned(), meta: GlobalMeta::default() };
+    assert_eq!(take(&mut chat, system).posted.unwrap().get(), 13);
+    chat.add_ids(IdBlock { after: 5_000, until: 7_000 });
+    let given: Vec<i64> = (0..1_500).map(|_| post(&mut chat)).collect();
+    assert!(given.windows(2).all(|pair| pair[0] < pair[1]), "they only grow");
+    assert_eq!((given[0], given[998], given[999]), (14, 1_012, 5_001), "another server may have the ones between");
 }

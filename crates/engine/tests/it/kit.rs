@@ -89,7 +89,7 @@ static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
     let all = format!("{read}, write_file, create_directory, execute_command, switch_mode, echo");
     let agents = [("coder", all.as_str()), ("analyzer", read), ("writer", read), ("researcher", read)];
     let parsed = agents.map(|(name, tools)| {
-        let text = format!("---\nname: agent_{name}\ndescription: d\ntools: [{tools}]\n---\nprompt");
+        let text = format!("---\nname: agent_{name}\ndescription: d\nmax_tokens: 1000\ntools: [{tools}]\n---\nprompt");
         Agent::parse(&text).unwrap()
     });
     Team::of_project(parsed.into())

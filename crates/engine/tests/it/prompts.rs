@@ -117,18 +117,7 @@ impl Sent {
 }
 
 fn message(role: Role, content: &str) -> Message {
-    Message {
-        message_id: MessageId::parse("m").unwrap(),
-        role,
-        content: content.to_owned(),
-        agent_id: None,
-        name: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        timestamp: NOW,
-        usage: None,
-        error: false,
-    }
+    Message::new(MessageId::parse("m").unwrap(), role, content.to_owned(), NOW)
 }
 
 fn user(content: &str) -> Message {

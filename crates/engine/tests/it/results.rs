@@ -21,7 +21,7 @@ impl Play {
     fn new(tasks: &[(&str, &[&str])]) -> Self {
         let mut play = Self { stage: Stage::project(), session: project_session(Budget::default()) };
         play.stage.limits.plan_approval_tasks = usize::MAX;
-        play.stage.space.price_usd = None;
+        play.stage.space.price_usd = Some(0.0);
         play.stage.space.default_limit = tasks.len();
         let (text, agent, client_message_id, caller) = ("go".to_owned(), None, None, Default::default());
         play.apply(Input::UserMessage(UserMessage { text, agent, client_message_id, caller }));

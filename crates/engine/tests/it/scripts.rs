@@ -11,7 +11,8 @@
 //! `edit a: …`, `reject a: …`, `granted a`, `claim A a`, `result A a: …`, `answer a: text` (without one: the thread that
 //! waits for it; `claim` and `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`,
 //! `deleted: agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
-//! `close: agent`, `open: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `call: tokens=10`.
+//! `close: agent`, `open: agent`, `deregister: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each agent),
+//! `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's server makes the call wait).
 
 mod project;
 mod shown;

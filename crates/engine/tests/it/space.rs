@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codelab_engine::{Budget, BudgetReached, Closed, Ended, Lane, Place, Space, Spending};
+use codelab_engine::{Budget, Closed, Ended, Fit, Lane, Place, Space, Spending, Standing};
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
 #[derive(Debug, Clone, Default)]
@@ -15,9 +15,12 @@ pub struct TestSpace {
     pub losses: VecDeque<Lane>,
     pub reserved: BTreeMap<Lane, Spending>,
     pub budget: Budget,
+    pub granted: Spending,
     pub spent: Spending,
-    /// What one model call may use.
-    pub call: Spending,
+    /// What model calls of other sessions may take.
+    pub others_reserved: Spending,
+    /// What an agent's prompt and tools take.
+    pub prompt_tokens: u64,
     /// Of a thousand tokens; absent when the price is not known.
     pub price_usd: Option<f64>,
     /// What a task of any agent needed of late.
@@ -29,6 +32,8 @@ pub struct TestSpace {
 pub struct Places {
     pub limit: Option<usize>,
     pub closed: bool,
+    /// Takes no new work.
+    pub retired: bool,
     pub held: BTreeSet<Lane>,
     pub waiting: VecDeque<Lane>,
 }
@@ -117,7 +122,8 @@ impl TestSpace {
 
 impl Space for TestSpace {
     fn check(&self, agent: &AgentName) -> Result<(), Closed> {
-        match self.agents.get(agent).is_some_and(|places| places.closed) {
+        let is_shut = |places: &Places| places.closed || places.retired;
+        match self.agents.get(agent).is_some_and(is_shut) {
             true => Err(Closed {
                 code: ErrorCode::AgentUnavailable,
                 why: format!("{agent} failed several times in a row"),
@@ -127,10 +133,13 @@ impl Space for TestSpace {
         }
     }
 
-    fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place {
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
         let somewhere = self.agents.values().any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
         assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
-        if let Err(closed) = self.check(agent) {
+        let is_closed = self.agents.get(agent).is_some_and(|places| places.closed);
+        if let Err(closed) = self.check(agent)
+            && (is_closed || !begun)
+        {
             return Place::Closed(closed);
         }
         let limit = self.limit(agent);
@@ -153,14 +162,11 @@ impl Space for TestSpace {
         self.status(agent)
     }
 
-    fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached> {
+    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
         assert!(!self.reserved.contains_key(&lane), "{lane:?} sets aside twice");
-        let (budget, spent) = self.standing();
-        if budget.is_reached(spent) {
-            return Err(BudgetReached { budget, spent });
+        if let Some(taken) = fit(&self.standing()) {
+            self.reserved.insert(lane, taken);
         }
-        self.reserved.insert(lane, estimate);
-        Ok(())
     }
 
     fn spend(&mut self, lane: Lane, used: Spending) {
@@ -168,12 +174,13 @@ impl Space for TestSpace {
         self.spent = self.spent.plus(used);
     }
 
-    fn standing(&self) -> (Budget, Spending) {
-        (self.budget, self.reserved.values().copied().fold(self.spent, Spending::plus))
+    fn standing(&self) -> Standing {
+        let reserved = self.reserved.values().copied().fold(self.others_reserved, Spending::plus);
+        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
     }
 
-    fn set_budget(&mut self, budget: Budget) {
-        self.budget = budget;
+    fn set_budget(&mut self, budget: Budget, granted: Spending) {
+        (self.budget, self.granted) = (budget, granted);
     }
 
     fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
@@ -184,8 +191,16 @@ impl Space for TestSpace {
         self.price_usd.map(|price| price * tokens as f64 / 1000.0)
     }
 
-    fn estimate_call(&self, _: &AgentName) -> Spending {
-        self.call
+    fn model_of(&self, _: &AgentName) -> String {
+        "some-model".to_owned()
+    }
+
+    fn call_cost_usd(&self, _: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
+        self.price_usd.map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
+    }
+
+    fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {
+        self.prompt_tokens
     }
 
     fn client_attached(&self) -> bool {

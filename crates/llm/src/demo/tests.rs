@@ -26,8 +26,12 @@ fn tool_result(text: &str) -> ModelMessage {
 
 async fn ask(request: ModelRequest) -> ModelOutput {
     let mut shown = String::new();
-    let mut on_text = |text: &str| shown.push_str(text);
-    let output = DemoModel::with_word_delay(Duration::ZERO).call(&request, &mut on_text).await.unwrap();
+    let mut hear = |heard: Heard<'_>| {
+        if let Heard::Text(text) = heard {
+            shown.push_str(text);
+        }
+    };
+    let output = DemoModel::with_word_delay(Duration::ZERO).call(&request, &mut hear).await.unwrap();
     assert_eq!(shown, output.text, "what is streamed is the answer");
     assert_eq!(output.usage.and_then(|usage| usage.cost_usd), Some(0.0));
     output

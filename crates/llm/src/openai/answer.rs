@@ -198,9 +198,11 @@ impl Content {
         let first = |choice: &&Choice<'_>| choice.index.is_none_or(|index| index == 0);
         let Some(choice) = chunk.choices.as_ref().and_then(|choices| choices.iter().find(first)) else { return Ok(()) };
         if let Some(delta) = choice.content() {
-            let text = Text::of(&delta.content);
-            self.grow(text.len())?;
-            self.text.push_str(text);
+            // A refusal is what the model has to say; no server sends both in one piece.
+            for text in [Text::of(&delta.content), Text::of(&delta.refusal)] {
+                self.grow(text.len())?;
+                self.text.push_str(text);
+            }
             for piece in delta.tool_calls.iter().flatten() {
                 let added = self.tool_calls.push(piece)?;
                 self.grow(added)?;

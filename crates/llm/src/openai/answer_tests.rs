@@ -197,6 +197,20 @@ fn odd_streams_are_told_apart() {
         (0..200).map(|i| piece(json!({"index": i, "function": {"name": "a", "arguments": ""}}))).collect();
     let cases: Vec<(&str, String, Result<&str, Defect>)> = vec![
         ("reasoning", events(&[delta(json!({"reasoning_content": "hm"})), hello(), finish("stop")]), Ok("hi")),
+        (
+            "refusal",
+            events(&[
+                delta(json!({"content": null, "refusal": "I will "})),
+                delta(json!({"refusal": "not."})),
+                finish("stop"),
+            ]),
+            Ok("I will not."),
+        ),
+        (
+            "refusal, not streamed",
+            json!({"choices": [{"message": {"content": null, "refusal": "No."}, "finish_reason": "stop"}]}).to_string(),
+            Ok("No."),
+        ),
         ("only the end mark", events(&[hello()]) + "data: [DONE]\n\n", Ok("hi")),
         ("empty reason", events(&[hello(), finish("")]), Err(Defect::Cut)),
         ("other reason", events(&[hello(), finish("eos")]), Ok("hi")),

@@ -43,6 +43,9 @@ impl<'a> Choice<'a> {
 pub struct Delta<'a> {
     #[serde(borrow, default)]
     pub content: Option<Text<'a>>,
+    /// Why the model will not answer, instead of `content`.
+    #[serde(borrow, default)]
+    pub refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub tool_calls: Option<Vec<CallDelta<'a>>>,
 }

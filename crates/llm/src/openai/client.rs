@@ -1,12 +1,12 @@
 //! One call: attempts, what is done about their failures, and the answer's last touches.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
+use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, Usage};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
@@ -19,7 +19,7 @@ use super::transport::{Transport, recycle};
 use super::wire::WireRequest;
 use crate::address::completions_uri;
 use crate::config::{Auth, ConfigError, OpenAiConfig};
-use crate::{Model, ModelDescription};
+use crate::{Hear, Heard, Model, ModelDescription};
 
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
@@ -30,6 +30,8 @@ const FINISH_GRACE: Duration = Duration::from_secs(2);
 /// Pieces of an answer that are shown together at most, when they come without a pause.
 const MAX_HELD_FRAMES: usize = 64;
 const MAX_HELD_TIME: Duration = Duration::from_millis(2);
+const RETRY_AFTER_MS: [&str; 2] = ["retry-after-ms", "llm_provider-retry-after-ms"];
+const RETRY_AFTER_NAMES: [&str; 2] = ["retry-after", "llm_provider-retry-after"];
 const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
 
 /// Calls one OpenAI-compatible server.
@@ -46,6 +48,13 @@ enum Setback {
     Unreachable,
     Dropped,
     Final(ModelFailure),
+}
+
+/// A wait before the next attempt.
+struct Pause {
+    delay: Duration,
+    /// The server said how long.
+    announced: bool,
 }
 
 impl OpenAiModel {
@@ -65,17 +74,13 @@ impl OpenAiModel {
         Ok(Self { config, uri, headers, transport })
     }
 
-    async fn answer(
-        &self,
-        request: &ModelRequest,
-        on_text: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<ModelOutput, ModelFailure> {
+    async fn answer(&self, request: &ModelRequest, hear: &mut Hear<'_>) -> Result<ModelOutput, ModelFailure> {
         let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
-        let mut retries = 0;
+        let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
             patience.begin();
-            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, on_text).await {
+            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, hear).await {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
                 Err(setback) => setback,
             };
@@ -83,21 +88,25 @@ impl OpenAiModel {
                 shape = next;
                 continue;
             }
-            let delay = self.retry_delay(&setback, retries).filter(|delay| *delay < patience.remaining());
-            let Some(delay) = delay else { return Err(setback.into_failure(&shape.model)) };
+            let pause = self.pause(&setback, retries, waited).filter(|pause| pause.delay < patience.remaining());
+            let Some(Pause { delay, announced }) = pause else { return Err(setback.into_failure(&shape.model)) };
             retries += 1;
+            if announced {
+                waited += delay;
+                hear(Heard::Waiting(delay));
+            }
             tracing::debug!(agent = %request.agent, model = %shape.model, retries, "the model call is made again");
             tokio::time::sleep(delay).await;
         }
     }
 
-    /// Nothing has reached `on_text` when this fails with anything but a final failure.
+    /// Nothing has reached `hear` when this fails with anything but a final failure.
     async fn attempt(
         &self,
         body: Bytes,
         model: &str,
         patience: &mut Patience,
-        on_text: &mut (dyn FnMut(&str) + Send),
+        hear: &mut Hear<'_>,
     ) -> Result<Answer, Setback> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -115,7 +124,7 @@ impl OpenAiModel {
         if !response.status().is_success() {
             return Err(self.refusal(response, model, patience).await);
         }
-        self.read(response.into_body(), model, patience, on_text).await.map_err(Setback::Final)
+        self.read(response.into_body(), model, patience, hear).await.map_err(Setback::Final)
     }
 
     async fn read(
@@ -123,7 +132,7 @@ impl OpenAiModel {
         mut body: Incoming,
         model: &str,
         patience: &mut Patience,
-        on_text: &mut (dyn FnMut(&str) + Send),
+        hear: &mut Hear<'_>,
     ) -> Result<Answer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
         let mut in_grace = false;
@@ -137,7 +146,7 @@ impl OpenAiModel {
                 }
                 None => {
                     holds = Holds::default();
-                    show(&mut reader, on_text);
+                    show(&mut reader, hear);
                     patience.bound(body.frame()).await
                 }
             };
@@ -150,7 +159,7 @@ impl OpenAiModel {
             let Some(bytes) = frame.data_ref() else { continue };
             let pushed = reader.push(bytes);
             if pushed.is_err() {
-                show(&mut reader, on_text);
+                show(&mut reader, hear);
             }
             let progress = pushed.map_err(|defect| failure::defective(defect, model))?;
             match progress {
@@ -170,15 +179,15 @@ impl OpenAiModel {
                 }
             }
         }
-        show(&mut reader, on_text);
+        show(&mut reader, hear);
         reader.end().map_err(|defect| failure::defective(defect, model))?;
-        show(&mut reader, on_text);
+        show(&mut reader, hear);
         Ok(reader.into_answer())
     }
 
     async fn refusal(&self, response: Response<Incoming>, model: &str, patience: &mut Patience) -> Setback {
         let status = response.status();
-        let retry_after = retry_after(response.headers());
+        let retry_after = retry_after(response.headers(), SystemTime::now());
         let mut body = response.into_body();
         let mut kept = Vec::new();
         while kept.len() < MAX_ERROR_BODY_BYTES {
@@ -205,7 +214,9 @@ impl OpenAiModel {
         Some(next)
     }
 
-    fn retry_delay(&self, setback: &Setback, retries: u32) -> Option<Duration> {
+    /// How long to wait before the next attempt. A server that announces a longer wait than a person would sit through
+    /// is not waited for at all.
+    fn pause(&self, setback: &Setback, retries: u32, waited: Duration) -> Option<Pause> {
         let asked = match setback {
             Setback::Unreachable | Setback::Dropped => None,
             Setback::Refused { status, retry_after, .. } if is_temporary(*status) => *retry_after,
@@ -214,10 +225,14 @@ impl OpenAiModel {
         if retries >= self.config.max_retries {
             return None;
         }
-        let backoff = self.config.retry_delay.saturating_mul(2_u32.saturating_pow(retries));
+        let backoff = self.config.retry_delay.saturating_mul(2_u32.saturating_pow(retries)).min(MAX_RETRY_DELAY);
         // Jitter, so that callers refused together do not come back together.
         let backoff = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
-        Some(asked.map_or(backoff, |asked| asked.max(backoff)).min(MAX_RETRY_DELAY))
+        match asked {
+            None => Some(Pause { delay: backoff, announced: false }),
+            Some(asked) if waited.saturating_add(asked) > self.config.rate_limit_wait => None,
+            Some(asked) => Some(Pause { delay: asked.max(backoff), announced: true }),
+        }
     }
 
     fn output(&self, answer: Answer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
@@ -251,13 +266,18 @@ impl Model for OpenAiModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        on_text: &'a mut (dyn FnMut(&str) + Send),
+        hear: &'a mut Hear<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
-        self.answer(request, on_text).boxed()
+        self.answer(request, hear).boxed()
     }
 
     fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64> {
         self.config.prices.estimate(self.config.wire_model(asked), tokens)
+    }
+
+    fn call_cost_usd(&self, asked: &str, prompt_tokens: u64, completion_tokens: u64) -> Option<f64> {
+        let usage = Usage { prompt_tokens, completion_tokens, ..Usage::default() };
+        self.config.prices.cost(self.config.wire_model(asked), &usage)
     }
 
     fn describe(&self) -> ModelDescription {
@@ -270,6 +290,9 @@ impl Model for OpenAiModel {
 impl Setback {
     fn into_failure(self, model: &str) -> ModelFailure {
         match self {
+            Self::Refused { status: StatusCode::TOO_MANY_REQUESTS, retry_after, .. } => {
+                failure::rate_limited(retry_after, SystemTime::now(), model)
+            }
             Self::Refused { status, .. } => failure::refused(status, model),
             Self::Unreachable => failure::unavailable(model),
             Self::Dropped => failure::dropped(model),
@@ -309,10 +332,10 @@ async fn at_hand(body: &mut Incoming, is_burst: bool) -> Option<Option<Result<Fr
     body.frame().now_or_never()
 }
 
-fn show(reader: &mut AnswerReader, on_text: &mut (dyn FnMut(&str) + Send)) {
+fn show(reader: &mut AnswerReader, hear: &mut Hear<'_>) {
     let text = reader.fresh_text();
     if !text.is_empty() {
-        on_text(text);
+        hear(Heard::Text(text));
     }
 }
 
@@ -341,10 +364,19 @@ fn headers(auth: &Auth) -> Result<HeaderMap, ConfigError> {
     Ok(headers)
 }
 
-/// The server's wish in seconds; dates are rare here, and the backoff serves them.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: f64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+/// When the server wants to be asked again. Gateways pass the wish of the server behind them on under names of their own.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |text: &str| text.parse::<f64>().ok();
+    let wait_ms = RETRY_AFTER_MS.iter().find_map(|name| text(name).and_then(number)).map(|ms| ms / 1000.0);
+    let wait = || {
+        RETRY_AFTER_NAMES.iter().find_map(|name| {
+            let text = text(name)?;
+            let until = || Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default());
+            number(text).or_else(|| until().map(|wait| wait.as_secs_f64()))
+        })
+    };
+    wait_ms.or_else(wait).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 fn is_temporary(status: StatusCode) -> bool {

@@ -1,8 +1,8 @@
 //! Words for what went wrong. Every text here is shown to people: no address, no key, nothing the server said.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use codelab_protocol::{ErrorCode, ModelFailure};
+use codelab_protocol::{ErrorCode, ModelFailure, Timestamp};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -30,12 +30,27 @@ pub fn refused(status: StatusCode, model: &str) -> ModelFailure {
     let message = match code {
         401 | 403 => format!("The model server refused the key (HTTP {code}). Check LLM_API_KEY."),
         404 => format!("The model server does not know the model \"{model}\" or its own address (HTTP 404)."),
-        429 => "The model server is rate limited (HTTP 429). Try again later.".to_owned(),
         500..=599 => format!("The model server failed (HTTP {code})."),
         _ => format!("The model server refused the request (HTTP {code})."),
     };
     let mut details = details(model);
     details.insert("status".to_owned(), code.into());
+    failure(ErrorCode::LlmError, message, details)
+}
+
+/// `wait` is what the server announced.
+pub fn rate_limited(wait: Option<Duration>, now: SystemTime, model: &str) -> ModelFailure {
+    let mut details = details(model);
+    details.insert("status".to_owned(), StatusCode::TOO_MANY_REQUESTS.as_u16().into());
+    details.insert("kind".to_owned(), "rate_limit".into());
+    let message = match wait.and_then(|wait| now.checked_add(wait).map(|until| (wait, Timestamp::from(until)))) {
+        Some((wait, until)) => {
+            details.insert("until".to_owned(), until.to_string().into());
+            details.insert("retry_after_seconds".to_owned(), wait.as_secs_f64().ceil().into());
+            format!("The model server is rate limited until {until}.")
+        }
+        None => "The model server is rate limited (HTTP 429). Try again later.".to_owned(),
+    };
     failure(ErrorCode::LlmError, message, details)
 }
 

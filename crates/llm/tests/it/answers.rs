@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::{FakeModel, Gate, Reply};
-use codelab_llm::{Model, OpenAiModel};
+use codelab_llm::{Heard, Model, OpenAiModel};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -17,7 +17,10 @@ async fn text_arrives_piece_by_piece_before_the_end() {
     let model = OpenAiModel::new(config(&server)).unwrap();
     let request = request();
     let (shown, mut pieces) = mpsc::unbounded_channel();
-    let mut on_text = |text: &str| shown.send(text.to_owned()).unwrap();
+    let mut hear = |heard: Heard<'_>| match heard {
+        Heard::Text(text) => shown.send(text.to_owned()).unwrap(),
+        Heard::Waiting(wait) => panic!("the call waits for {wait:?}"),
+    };
     let watch = async {
         let mut seen = String::new();
         while seen != "one two " {
@@ -25,7 +28,7 @@ async fn text_arrives_piece_by_piece_before_the_end() {
         }
         gate.open();
     };
-    let (output, ()) = tokio::join!(model.call(&request, &mut on_text), watch);
+    let (output, ()) = tokio::join!(model.call(&request, &mut hear), watch);
     assert_eq!(output.unwrap().text, "one two three");
 }
 
@@ -96,9 +99,9 @@ async fn dropping_the_call_hangs_up() {
         server.reply(reply);
         let model = OpenAiModel::new(config(&server)).unwrap();
         let request = request();
-        let mut on_text = |_: &str| {};
+        let mut hear = |_: Heard<'_>| {};
         tokio::select! {
-            outcome = model.call(&request, &mut on_text) => panic!("{outcome:?}"),
+            outcome = model.call(&request, &mut hear) => panic!("{outcome:?}"),
             () = server.wait_until_in_flight(1) => {}
         }
         server.wait_until_in_flight(0).await;
@@ -124,15 +127,48 @@ async fn a_wish_to_be_asked_later_is_respected() {
     server.reply(Reply::status_with_headers(429, &[("retry-after", "0.2")], "later"));
     server.reply(Reply::text("now"));
     let begun = std::time::Instant::now();
-    call(config(&server), &request()).await.result.unwrap();
+    let outcome = call(config(&server), &request()).await;
     assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert_eq!((outcome.result.unwrap().text.as_str(), outcome.waits), ("now", vec![Duration::from_millis(200)]));
 
-    server.reply(Reply::status_with_headers(429, &[("retry-after", "3600")], "much later"));
+    server.reply(Reply::status_with_headers(429, &[("retry-after", "30")], "later than the call may take"));
     let mut hasty = config(&server);
     hasty.timeout = SHORT * 10;
     let failure = call(hasty, &request()).await.result.unwrap_err();
     assert_eq!(failure.code.as_str(), "LLM_ERROR", "a wait past the deadline is not begun");
     assert_eq!(server.request_count(), 3);
+}
+
+#[tokio::test]
+async fn a_long_rate_limit_fails_at_once_and_says_until_when() {
+    let an_hour_ahead = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(3600));
+    for (name, value) in [
+        ("retry-after", "3600"),
+        ("retry-after", an_hour_ahead.as_str()),
+        ("retry-after-ms", "3600000"),
+        ("llm_provider-retry-after", "3600"),
+        ("llm_provider-retry-after-ms", "3600000"),
+    ] {
+        let server = FakeModel::start().await;
+        server.default_reply(Reply::status_with_headers(429, &[(name, value)], "much later"));
+        let begun = std::time::Instant::now();
+        let outcome = call(config(&server), &request()).await;
+        let failure = outcome.result.unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {value}");
+        assert!(failure.message.contains("rate limited until 20"), "{failure:?}");
+        assert_eq!(failure.details["kind"], "rate_limit");
+        let seconds = failure.details["retry_after_seconds"].as_f64().unwrap();
+        assert!((3590.0..=3600.0).contains(&seconds), "{failure:?}");
+        assert_eq!((server.request_count(), outcome.waits.len()), (1, 0), "{name}: {value}");
+    }
+    // Several short ones are together no longer than one may be.
+    let server = FakeModel::start().await;
+    server.default_reply(Reply::status_with_headers(429, &[("retry-after", "0.2")], "later"));
+    let mut hasty = config(&server);
+    hasty.rate_limit_wait = SHORT;
+    let failure = call(hasty, &request()).await.result.unwrap_err();
+    assert!(failure.message.contains("rate limited until"), "{failure:?}");
+    assert_eq!(server.request_count(), 2);
 }
 
 #[tokio::test]

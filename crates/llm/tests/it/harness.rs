@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::FakeModel;
-use codelab_llm::{Model, OpenAiConfig, OpenAiModel};
+use codelab_llm::{Heard, Model, OpenAiConfig, OpenAiModel};
 use codelab_protocol::{ModelFailure, ModelMessage, ModelOutput, ModelRequest, Tool};
 
 /// Long enough for a loaded machine to answer, short enough to wait for.
@@ -12,6 +12,8 @@ pub const SHORT: Duration = Duration::from_millis(300);
 pub struct Outcome {
     pub result: Result<ModelOutput, ModelFailure>,
     pub shown: String,
+    /// Waits that the server announced.
+    pub waits: Vec<Duration>,
 }
 
 pub fn config(server: &FakeModel) -> OpenAiConfig {
@@ -42,7 +44,11 @@ pub async fn call(config: OpenAiConfig, request: &ModelRequest) -> Outcome {
 
 pub async fn call_with(model: &OpenAiModel, request: &ModelRequest) -> Outcome {
     let mut shown = String::new();
-    let mut on_text = |text: &str| shown.push_str(text);
-    let result = model.call(request, &mut on_text).await;
-    Outcome { result, shown }
+    let mut waits = Vec::new();
+    let mut hear = |heard: Heard<'_>| match heard {
+        Heard::Text(text) => shown.push_str(text),
+        Heard::Waiting(wait) => waits.push(wait),
+    };
+    let result = model.call(request, &mut hear).await;
+    Outcome { result, shown, waits }
 }

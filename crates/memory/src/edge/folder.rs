@@ -1,9 +1,10 @@
 //! Collections as folders: which exist, in which layout, and what is left to do before the engine opens one. Knows files
 //! only, and blocks: never call it on an async thread.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ const MARKER_DRAFT: &str = "codelab-memory.tmp";
 const WAL_FOLDER: &str = "wal";
 const WAL_CLOSED_PREFIX: &str = "closed-";
 const PROBE_FILE: &str = ".writable";
+/// A copy that is being made; no collection has such a name.
+const COPY_PREFIX: &str = ".copy-of-";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -73,7 +76,7 @@ pub fn read_marker(folder: &Path) -> Result<Marker, Failure> {
 pub fn write_marker(folder: &Path, marker: &Marker) -> Result<(), Failure> {
     let text = serde_json::to_vec(marker).map_err(|error| Failure::Broken(error.to_string()))?;
     let draft = folder.join(MARKER_DRAFT);
-    let mut file = File::create(&draft)?;
+    let mut file = private_file().open(&draft)?;
     file.write_all(&text)?;
     file.sync_all()?;
     fs::rename(draft, folder.join(MARKER_FILE))?;
@@ -94,6 +97,36 @@ pub fn is_usable(folder: &Path) -> Result<bool, Failure> {
     }
 }
 
+/// Where a copy of a collection is made.
+pub fn copy_of(root: &Path, name: &CollectionName) -> PathBuf {
+    root.join(format!("{COPY_PREFIX}{name}"))
+}
+
+/// Puts a finished copy in the place of a collection. Cut short in between there is neither, and it is made from SQL.
+pub fn replace(folder: &Path, copy: &Path) -> Result<(), Failure> {
+    remove(folder)?;
+    fs::rename(copy, folder)?;
+    if let Some(root) = folder.parent() {
+        File::open(root)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Removes copies that were never finished.
+pub fn remove_copies(root: &Path) -> Result<(), Failure> {
+    let entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(COPY_PREFIX)) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 pub fn collections(root: &Path) -> Result<Vec<CollectionName>, Failure> {
     let entries = match fs::read_dir(root) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -111,7 +144,7 @@ pub fn collections(root: &Path) -> Result<Vec<CollectionName>, Failure> {
 /// Replaces whatever stands there by a folder without content.
 pub fn make_empty(folder: &Path) -> Result<(), Failure> {
     remove(folder)?;
-    fs::create_dir_all(folder)?;
+    make_folder(folder)?;
     write_marker(folder, &Marker::Empty)
 }
 
@@ -146,11 +179,44 @@ pub fn remove_flushed_log(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Folders that hold what people wrote are their owner's alone.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+}
+
+/// Takes from others what the umask gave them: the engine makes its files by itself. They lie in a folder that nobody else
+/// can enter, so nobody can open one before this has run.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let found = match entry.metadata() {
+            // The engine has removed it meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        let mode = found.permissions().mode();
+        let is_ours = found.is_dir() || found.is_file();
+        if is_ours && mode & 0o077 != 0 {
+            fs::set_permissions(entry.path(), Permissions::from_mode(mode & 0o700))?;
+        }
+        if found.is_dir() {
+            make_private(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 pub fn check_root(options: &EdgeOptions) -> Result<(), Failure> {
-    fs::create_dir_all(&options.root)?;
+    make_folder(&options.root)?;
     check_free(options)?;
     let probe = options.root.join(PROBE_FILE);
-    fs::write(&probe, b"")?;
+    drop(private_file().open(&probe)?);
     Ok(fs::remove_file(probe)?)
 }
 

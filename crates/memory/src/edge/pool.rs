@@ -207,6 +207,45 @@ impl Pool {
         Ok(())
     }
 
+    /// Makes the collection's files anew from what is to be found in it, so that nothing deleted is left in them. Searches
+    /// wait, and however long it takes it is not given up half-way.
+    pub async fn rewrite(self: &Arc<Self>, name: &CollectionName) -> Result<(), MemoryError> {
+        let mut guard = self.lock(name).write_owned().await;
+        let (pool, collection) = (self.clone(), name.clone());
+        let rewritten = self.blocking(move || {
+            let result = pool.copy_and_replace(&collection, &mut guard);
+            if result.is_err() {
+                *guard = State::Closed;
+            }
+            result
+        });
+        let result = self.settle(name, Ok(rewritten.await));
+        self.close_surplus().await;
+        result
+    }
+
+    fn copy_and_replace(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
+        self.open(name, state)?;
+        let Some(shard) = state.shard() else { return self.make_empty(name, state) };
+        if shard.count()? == 0 {
+            return self.make_empty(name, state);
+        }
+        folder::check_free(&self.options)?;
+        let copy = folder::copy_of(&self.options.root, name);
+        folder::remove(&copy)?;
+        std::fs::create_dir(&copy)?;
+        let copied = shard.copy_to(&copy);
+        // The old one goes first: it holds the folder's lock.
+        *state = State::Closed;
+        match copied {
+            Ok(()) => folder::replace(&self.folder(name), &copy),
+            Err(error) => {
+                folder::remove(&copy)?;
+                Err(error)
+            }
+        }
+    }
+
     pub fn broken(&self) -> Vec<CollectionName> {
         held(&self.broken).keys().cloned().collect()
     }

@@ -4,6 +4,7 @@
 //! - It panics where its files fail it, also when dropped. Every call is guarded, and a panic is an error like others.
 //! - It writes a log ahead but does not replay it, so a write counts only once it is flushed.
 //! - It never shortens that log; files that hold nothing but flushed writes are removed when a folder is opened.
+//! - It keeps the texts of deleted points in its files. A copy of the points in another folder is free of them.
 //! - A creation that was cut short leaves half a folder; the marker that says otherwise is written last.
 
 use std::num::NonZeroUsize;
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use qdrant_edge::{
     CountRequest, Distance, EdgeConfig, EdgeShard, EdgeSparseVectorParams, EdgeVectorParams, FieldIndexOperations,
     Modifier, NamedQuery, OperationError, Payload, PointId, PointInsertOperations, PointOperations,
-    PointStructPersisted, QueryEnum, QueryRequest, ScoringQuery, UpdateOperation, VectorInternal, VectorPersisted,
-    VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
+    PointStructPersisted, QueryEnum, QueryRequest, Record, ScoringQuery, ScrollRequest, UpdateOperation,
+    VectorInternal, VectorPersisted, VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -43,6 +44,7 @@ impl Shard {
     pub fn open(folder: &Path, layout: Layout) -> Result<Self, Failure> {
         folder::remove_flushed_log(folder)?;
         let engine = guarded(|| EdgeShard::load(folder, None))?;
+        folder::make_private(folder)?;
         Ok(Self::of(folder, layout, engine))
     }
 
@@ -105,6 +107,29 @@ impl Shard {
         Ok(lists)
     }
 
+    /// Puts what is here to be found, and nothing else, into a folder that has none of the engine's files.
+    pub fn copy_to(&self, folder: &Path) -> Result<(), Failure> {
+        let copy = Self::create(folder, self.layout.clone())?;
+        let mut offset = None;
+        loop {
+            let request = ScrollRequest {
+                offset,
+                limit: Some(POINTS_PER_WRITE),
+                with_vector: WithVector::Bool(true),
+                ..ScrollRequest::default()
+            };
+            let (records, next) = self.guarded(|engine| engine.scroll(request))?;
+            let points: Vec<_> = records.into_iter().filter_map(same).collect();
+            if !points.is_empty() {
+                copy.write(PointOperations::UpsertPoints(PointInsertOperations::PointsList(points)))?;
+            }
+            if next.is_none() {
+                return copy.flush();
+            }
+            offset = next;
+        }
+    }
+
     pub fn count(&self) -> Result<u64, Failure> {
         let count = self.guarded(|engine| engine.count(CountRequest { filter: None, exact: true }))?;
         Ok(count as u64)
@@ -146,7 +171,8 @@ impl Shard {
             Ok(())
         });
         self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
-        flushed
+        flushed?;
+        Ok(folder::make_private(&self.folder)?)
     }
 
     fn guarded<T>(&self, work: impl FnOnce(&EdgeShard) -> Result<T, OperationError>) -> Result<T, Failure> {
@@ -191,6 +217,11 @@ fn persisted(layout: &Layout, point: Point) -> PointStructPersisted {
         vector: VectorStructPersisted::Named(sparse.into_iter().chain(dense).collect()),
         payload: Some(Payload(point.payload)),
     }
+}
+
+/// A point as it was read; none without the vectors that every point has.
+fn same(record: Record) -> Option<PointStructPersisted> {
+    Some(PointStructPersisted { id: record.id, vector: record.vector?.into(), payload: record.payload })
 }
 
 fn engine_sparse(vector: SparseVector) -> qdrant_edge::SparseVector {

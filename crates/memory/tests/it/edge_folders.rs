@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use codelab_memory::{CollectionName, Created, EdgeOptions, Memory, MemoryHealth};
+use codelab_memory::{CollectionName, Created, EdgeOptions, InteractionId, Memory, MemoryHealth};
 use tempfile::TempDir;
 
-use crate::bed::{asked, found, is_missing, is_unavailable, said, small_options, unused_name};
+use crate::bed::{asked, found, ids, is_missing, is_unavailable, said, small_options, unused_name};
 
 const DIES_IN: &str = "CODELAB_MEMORY_TEST_DIES_IN";
 /// Longer than any of these tests should take on a busy machine.
@@ -188,6 +188,59 @@ fn open_files(root: &Path) -> usize {
     let root = fs::canonicalize(root).unwrap();
     let targets = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     targets.filter(|target| target.starts_with(&root) && target.ends_with("wal")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
+    let place = TempDir::new().unwrap();
+    let options = small_options(&place);
+    let (name, other) = (unused_name(), unused_name());
+    let memory = Memory::embedded(options.clone(), None);
+    for name in [&name, &other] {
+        memory.create(name).await.unwrap();
+        memory.add(name, (1..=250).map(|n| said(n, &format!("words about number{n}"))).collect()).await.unwrap();
+    }
+    memory.add(&name, vec![said(900, "canary-in-the-mine")]).await.unwrap();
+    let before = memory.search(&name, &asked("number200 words")).await.unwrap();
+    memory.delete(&name, vec![InteractionId(900), InteractionId(7)]).await.unwrap();
+    assert!(holds(place.path(), "canary-in-the-mine"), "the engine keeps it");
+    memory.rewrite(&name).await.unwrap();
+    for text in ["canary-in-the-mine", "about number7\""] {
+        assert!(!holds(&folder_of(&options, &name), text), "{text}");
+    }
+    let found_again = memory.search(&name, &asked("number200 words")).await.unwrap();
+    assert_eq!(ids(&found_again)[0], ids(&before)[0]);
+    assert_eq!(memory.count(&name).await.unwrap(), 249);
+    memory.close().await;
+    assert_eq!(memory.count(&name).await.unwrap(), 249, "it is on the disk");
+    memory.add(&name, vec![said(901, "something new")]).await.unwrap();
+    assert_eq!(found(&memory, &name, "new").await, [901]);
+    assert_eq!(memory.count(&other).await.unwrap(), 250);
+
+    // Down to nothing, and what is not there.
+    memory.delete(&name, (1..=901).map(InteractionId).collect()).await.unwrap();
+    memory.rewrite(&name).await.unwrap();
+    assert!(!holds(&folder_of(&options, &name), "number"));
+    assert_eq!(memory.count(&name).await.unwrap(), 0);
+    assert!(is_missing(&memory.rewrite(&unused_name()).await));
+
+    // What a rewriting that was cut short left behind is no collection and does not stay.
+    let half = options.root.join(format!(".copy-of-{name}"));
+    fs::create_dir(&half).unwrap();
+    fs::write(half.join("half"), "canary").unwrap();
+    assert_eq!(memory.collections().await.unwrap().len(), 2);
+    memory.tidy().await.unwrap();
+    assert!(!holds(&options.root, "canary"));
+    assert!(!half.exists());
+}
+
+/// Whether any file at or below a path holds this text.
+fn holds(path: &Path, text: &str) -> bool {
+    if path.is_dir() {
+        return fs::read_dir(path).unwrap().any(|entry| holds(&entry.unwrap().path(), text));
+    }
+    let bytes = fs::read(path).unwrap();
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 /// The log grows only while a collection is open.

@@ -28,12 +28,16 @@ pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Jud
         return Err(Finding::new(format!("rewrites files unless it is given {}", names.join(" or "))));
     }
     let explicit = match options.operands {
-        Operands::PatternThenPaths(instead) => instead.iter().any(|name| given(name)),
+        Operands::PatternThenPaths(instead) => instead.iter().any(given),
         _ => false,
     };
     for (index, word) in reading.operands.iter().enumerate() {
         let judged = match options.operands {
             Operands::PatternThenPaths(_) if index == 0 && !explicit => Ok(()),
+            // Some programs look for options behind `--` as well.
+            _ if !options.tame && word.text.len() > 1 && word.text.starts_with('-') => {
+                Err(Finding::new(format!("{} may be an option", word.text)))
+            }
             Operands::PatternThenPaths(_) => scene.reads(word),
             allowed => operand(scene, allowed, word),
         };
@@ -56,7 +60,7 @@ pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) 
     let mut reading = Reading::default();
     let mut expected = None;
     for (index, word) in words.iter().enumerate() {
-        if word.may_be_any_option() && !(options.tame && word.value == Value::Pattern) {
+        if word.may_be_any_option() && !(options.tame && finds_names_only(word)) {
             return Err(Finding::new(format!("the value of {} is not known", word.text)));
         }
         if word.text == "--" {
@@ -92,6 +96,13 @@ pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) 
         }
     }
     Ok(reading)
+}
+
+/// A pattern that becomes names of files in one folder. Braces can become anything, and a folder called `-f` would make
+/// an option with a path behind it.
+fn finds_names_only(word: &Word) -> bool {
+    let folderless = !word.text.trim_end_matches('/').contains('/');
+    word.value == Value::Pattern && folderless && !word.text.contains('{')
 }
 
 /// The value of the option that was read last.

@@ -162,7 +162,8 @@ const WRAPPERS: &[&str] = &[
 #[test]
 fn a_wrapped_hostile_command_still_asks() {
     const ROUNDS: usize = 20_000;
-    let hostile = lines(HOSTILE);
+    let fresh = commands(FRESH).filter(|(line, _)| !line.starts_with("json:")).map(|(_, command)| command);
+    let hostile: Vec<String> = lines(HOSTILE).into_iter().chain(fresh).collect();
     let policy = Policy::default();
     let mut seed = 20_240_817;
     for round in 0..ROUNDS {

@@ -61,6 +61,10 @@ const PROTECTED: &[&str] = &[
     ".npmrc",
     ".ssh/authorized_keys",
     "lib/sitecustomize.py",
+    ".hg/hgrc",
+    ".helix/languages.toml",
+    ".codex/config.toml",
+    "Jenkinsfile.release",
 ];
 
 const PLAIN: &[&str] = &[

@@ -323,6 +323,12 @@ fn loops_over_known_names_are_followed() {
         "for f in *.py; do grep -n x -- \"$f\"; done",
         "cat \"$PWD/README.md\"",
         "for d in a b; do for f in x y; do cat $d/$f; done; done",
+        "cat *.txt",
+        "wc -l *.py",
+        "ls -d */",
+        "grep -n x *.rs",
+        "cat src/*/mod.rs",
+        "ls src/{a,b}",
     ] {
         assert_eq!(run(command), Verdict::Allow, "{command}");
     }
@@ -346,6 +352,16 @@ fn loops_over_known_names_are_followed() {
         "echo ~/.ssh/*",
         "for f in /home/*; do echo $f; done",
         "echo {/etc/*,a}",
+        "grep {-f/etc/passwd,x} a",
+        "grep x {-f/etc/passwd,a}",
+        "grep x [-]f/etc/passwd",
+        "grep x */etc/passwd",
+        "wc -l */*.py",
+        "rg {a,/etc/passwd}",
+        "grep {root,/etc/passwd}",
+        "awk '{print}' *.txt",
+        "sed -n 1p *.py",
+        "sort *",
     ] {
         asked(run(command), command);
     }

@@ -40,9 +40,11 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Presence {
+pub(super) enum Presence {
     Registered,
+    /// Takes what has begun only.
     Deregistered,
+    Closed,
     Removed,
 }
 
@@ -54,9 +56,9 @@ pub(super) enum Admission {
 }
 
 impl Agent {
-    pub(super) fn new(name: AgentName, limits: BusLimits, concurrency_limit: u32) -> Self {
+    pub(super) fn new(name: AgentName, limits: BusLimits, concurrency_limit: u32, presence: Presence) -> Self {
         let state = State {
-            presence: Presence::Registered,
+            presence,
             concurrency_limit: slots(concurrency_limit),
             next_ticket: 0,
             active: BTreeMap::new(),
@@ -70,16 +72,23 @@ impl Agent {
         Self { name, limits, state: Mutex::new(state), ended: Notify::new() }
     }
 
-    pub(super) fn register(&self, concurrency_limit: u32) {
+    pub(super) fn become_known(&self, concurrency_limit: u32, presence: Presence) {
         let mut state = self.state();
-        state.presence = Presence::Registered;
+        state.presence = presence;
         state.concurrency_limit = slots(concurrency_limit);
         state.admit_waiting();
     }
 
-    /// Refuses what waits and what comes. The ticket returned is later than every task that is active now.
+    /// Refuses what is new. The ticket returned is later than every task that is active or waits now.
     pub(super) fn deregister(&self) -> Ticket {
-        self.shut(Presence::Deregistered, Reason::Deregistered)
+        let mut state = self.state();
+        state.presence = Presence::Deregistered;
+        Ticket(state.next_ticket)
+    }
+
+    /// Refuses what waits and what comes. The ticket returned is later than every task that is active now.
+    pub(super) fn close(&self) -> Ticket {
+        self.shut(Presence::Closed, Reason::Deregistered)
     }
 
     pub(super) fn remove(&self) -> Ticket {
@@ -99,13 +108,13 @@ impl Agent {
 
     /// Whether a new task may be accepted now.
     pub(super) fn check(&self) -> Result<(), Unavailable> {
-        gate(&self.state(), self.limits.queue_length).map(drop)
+        gate(&self.state(), self.limits.queue_length, false).map(drop)
     }
 
-    /// Takes work that was accepted.
-    pub(super) fn enter(&self) -> Result<Admission, Unavailable> {
+    /// Takes work that was accepted; `begun` by this agent before.
+    pub(super) fn enter(&self, begun: bool) -> Result<Admission, Unavailable> {
         let mut state = self.state();
-        let gate = gate(&state, self.limits.accepted_queue_length)?;
+        let gate = gate(&state, self.limits.accepted_queue_length, begun)?;
         let has_slot = state.has_slot();
         let ticket = state.new_ticket();
         if gate == Gate::TrialOnly {
@@ -257,10 +266,11 @@ fn slots(concurrency_limit: u32) -> usize {
     usize::try_from(concurrency_limit.max(1)).unwrap_or(usize::MAX)
 }
 
-fn gate(state: &State, queue_length: usize) -> Result<Gate, Unavailable> {
+fn gate(state: &State, queue_length: usize, begun: bool) -> Result<Gate, Unavailable> {
     match state.presence {
         Presence::Registered => {}
-        Presence::Deregistered => return Err(Unavailable::by_hand(Reason::Deregistered)),
+        Presence::Deregistered if begun => {}
+        Presence::Deregistered | Presence::Closed => return Err(Unavailable::by_hand(Reason::Deregistered)),
         Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
     }
     let gate = state.breaker.gate(Instant::now());

@@ -9,8 +9,9 @@ use std::time::Duration;
 use codelab_engine::{
     ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Kind, Lane, Limits,
     MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, NoSpace, Purpose, Session, Team, UserMessage, World,
-    chat_history, chat_request, classification_request, cut, for_prompts, step_request,
+    chat_history, chat_request, classification_request, cut, for_prompts, is_known_as_result, step_request,
 };
+use codelab_llm::Heard;
 use codelab_protocol::{
     AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message, ModelFailure,
     ModelRequest, Question, Role, SessionId, TurnStatus,
@@ -138,7 +139,9 @@ impl<'a> Work<'a> {
                     if message.role == Role::Assistant && !message.content.trim().is_empty() {
                         self.say(message.agent_id.as_ref(), &message.content);
                     }
-                    self.current.push(for_prompts(&message, &self.runtime.prompt));
+                    if !is_known_as_result(&message, None) {
+                        self.current.push(for_prompts(&message, &self.runtime.prompt));
+                    }
                 }
                 Effect::CallModel(call) => next = Next::Call(call),
                 Effect::Event(event) => {
@@ -164,7 +167,7 @@ impl<'a> Work<'a> {
         let started = Instant::now();
         let outcome = match self.request(&call) {
             Ok(request) => {
-                let mut show = |_: &str| {};
+                let mut show = |_: Heard<'_>| {};
                 let calling = measured_call(self.runtime, &request, &mut show);
                 tokio::time::timeout(self.time_left, calling).await.unwrap_or_else(|_| {
                     let seconds = self.limits.task_timeout_seconds;

@@ -10,8 +10,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::due::{Need, Place};
+use super::erase::Pace;
 use super::{InteractionId, Memories, RebuildError, collection, remembered};
 use crate::space::SpaceKey;
+use crate::timers::log_failure;
 
 /// Interactions indexed or read at once.
 const BATCH: usize = 100;
@@ -71,14 +73,15 @@ impl Memories {
     }
 
     async fn keep_up(&self) {
-        let mut is_swept = false;
+        let (mut is_swept, mut erasing) = (false, Pace::default());
         loop {
             if !self.look().await {
                 is_swept = is_swept || self.sweep().await;
                 if let Err(error) = self.index_all().await {
-                    tracing::warn!(%error, "what agents remember is not indexed yet");
+                    log_failure(&error, "what agents remember is not indexed yet");
                 }
                 self.catch_up().await;
+                self.erase(&mut erasing).await;
             }
             if timeout(LOOK_EVERY, self.wake.notified()).await.is_ok() {
                 tokio::time::sleep(GATHER).await;
@@ -105,6 +108,10 @@ impl Memories {
     async fn sweep(&self) -> bool {
         if !self.memory.is_embedded() {
             return true;
+        }
+        if let Err(error) = self.memory.tidy().await {
+            tracing::warn!(%error, "what an earlier run left behind of memories could not be removed");
+            return false;
         }
         match self.orphans().await {
             Ok(orphans) => {
@@ -262,7 +269,7 @@ impl Memories {
     }
 
     /// The agent's project, if both are there.
-    async fn project_with(&self, (key, agent): &Place) -> Result<Option<ProjectStore>, StoreError> {
+    pub(super) async fn project_with(&self, (key, agent): &Place) -> Result<Option<ProjectStore>, StoreError> {
         let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(None) };
         Ok(project.has_agent(agent).await?.then_some(project))
     }

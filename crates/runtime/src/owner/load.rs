@@ -2,7 +2,8 @@
 
 use codelab_engine::{Downtime, Input, Kind, Session};
 use codelab_protocol::Timestamp;
-use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError, audit_chain};
+use codelab_store::audit_chain::{self, ChainOf};
+use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError};
 use tokio::time::Instant;
 
 use super::{Birth, Loaded, Owner, RETRY_DELAY};
@@ -99,7 +100,8 @@ impl Owner {
         let epoch = row.epoch;
         let session: Session = serde_json::from_str(&row.state)
             .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
-        let audit_head = runtime.store.audit_head(row.key).await?.unwrap_or_else(audit_chain::genesis);
+        let of = ChainOf { key: row.key, realm: row.realm, session_id: &row.session_id };
+        let audit_head = runtime.store.audit_head(of).await?.unwrap_or_else(audit_chain::genesis);
         self.feed.opened(row.key, session.last_seq(), session.turn().is_none());
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
         // lost but a model call whose owner died.

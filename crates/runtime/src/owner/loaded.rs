@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
 use codelab_protocol::{CallId, Timestamp};
+use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditHead, Epoch, Realm, Schedule, SessionKey, StoreError};
 
 use crate::commit::{Prepared, Standing, prepare};
@@ -46,7 +47,9 @@ impl Loaded {
         earlier: &[Changes],
         Moment { now, stopping }: Moment,
     ) -> (Result<Applied, Refusal>, Changes) {
-        let (limits, policy) = (&runtime.limits, &runtime.policy);
+        let root = self.space.as_ref().and_then(|space| space.workspace_of(self.session.bound_client()));
+        let here = root.map(|root| runtime.policy.in_workspace(&root));
+        let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
         let (Some(space), Some(crew)) = (&self.space, crew) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
             let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
@@ -65,11 +68,12 @@ impl Loaded {
         &self,
         realm: Realm,
         effects: Vec<Effect>,
+        audit_key: &AuditKey,
         activity: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<Prepared, StoreError> {
-        let standing =
-            Standing { key: self.key, epoch: self.epoch, realm, schedule: self.schedule, audit_head: &self.audit_head };
+        let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
+        let standing = Standing { key, epoch, realm, schedule, audit_head: &self.audit_head, audit_key };
         prepare(&self.session, effects, &standing, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }

@@ -5,15 +5,17 @@ mod log;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair, classification_request,
     joining_request, planning_request, step_request, summary_request,
 };
-use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin};
+use codelab_llm::{Hear, Heard};
+use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, UserId};
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::Owner;
@@ -22,7 +24,9 @@ use crate::clock::now;
 use crate::feed::{Answer, Feed};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
+use crate::shares::{ModelPlace, Shares};
 use crate::space::{Crew, Space};
+use crate::timers::log_failure;
 
 /// The model calls under way, and those whose agents are still being reminded; dropping one aborts it.
 #[derive(Default)]
@@ -30,13 +34,17 @@ pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
-    /// Calls the model; before that, its agent is reminded.
-    calls: bool,
+    /// Where a call tells of the waits that its server announced; before the call, its agent is reminded.
+    waits: Option<mpsc::Receiver<Duration>>,
     task: JoinHandle<Ended>,
 }
 
+/// Announced waits of one call that its owner has not heard of yet; it retries fewer times.
+const MAX_WAITS: usize = 8;
+
 enum Ended {
     Recalled(ModelCall, Vec<String>),
+    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
     Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
 }
 
@@ -44,22 +52,33 @@ enum Ended {
 pub(crate) enum Next {
     /// The call can be made: this is what its agent is reminded of.
     Recalled(ModelCall, Vec<String>),
+    /// The call waited for its user's share and can be made now.
+    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
     Outcome(Input),
 }
 
 impl ModelTasks {
     /// Waits for the next thing to do; for ever when no call is under way.
     pub async fn next(&mut self) -> Next {
-        let (place, ended) = std::future::poll_fn(|context| {
-            for (place, ModelTask { task, .. }) in self.0.iter_mut().enumerate() {
+        let (place, heard) = std::future::poll_fn(|context| {
+            for (place, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
+                if let Some(Poll::Ready(Some(wait))) = waits.as_mut().map(|waits| waits.poll_recv(context)) {
+                    return Poll::Ready((place, Err(wait)));
+                }
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
-                    return Poll::Ready((place, ended));
+                    return Poll::Ready((place, Ok(ended)));
                 }
             }
             Poll::Pending
         })
         .await;
-        outcome_of(self.0.swap_remove(place).id, ended)
+        match heard {
+            Ok(ended) => outcome_of(self.0.swap_remove(place).id, ended),
+            Err(wait) => {
+                let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                Next::Outcome(Input::ModelWaits { call: self.0[place].id, ms })
+            }
+        }
     }
 
     /// This outcome, and those of other calls that end at the same time: they are stored together.
@@ -68,13 +87,13 @@ impl ModelTasks {
         if !self.0.is_empty() {
             tokio::task::yield_now().await;
         }
-        while let Some(place) = self.0.iter().position(|task| task.calls && task.task.is_finished()) {
+        while let Some(place) = self.0.iter().position(|task| task.waits.is_some() && task.task.is_finished()) {
             let ModelTask { id, task, .. } = &mut self.0[place];
             let (call, Some(ended)) = (*id, task.now_or_never()) else { break };
             self.0.swap_remove(place);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),
-                Next::Recalled(..) => None,
+                Next::Recalled(..) | Next::Admitted(..) => None,
             });
         }
         outcomes
@@ -87,7 +106,17 @@ impl ModelTasks {
             let recalled = space.recall(&call.agent, &asked).await;
             Ended::Recalled(call, recalled)
         });
-        self.0.push(ModelTask { id, calls: false, task });
+        self.0.push(ModelTask { id, waits: None, task });
+    }
+
+    /// The call waits until its user has fewer of them.
+    fn hold(&mut self, call: ModelCall, recalled: Option<Vec<String>>, shares: Arc<Shares>, user: UserId) {
+        let id = call.id;
+        let task = tokio::spawn(async move {
+            let place = shares.model_call(user).await;
+            Ended::Admitted(call, recalled, place)
+        });
+        self.0.push(ModelTask { id, waits: None, task });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -103,6 +132,7 @@ impl ModelTasks {
 fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
     let (outcome, recalled) = match ended {
         Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
+        Ok(Ended::Admitted(call, recalled, place)) => return Next::Admitted(call, recalled, place),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
             tracing::error!(%error, "a model call ended abnormally");
@@ -119,9 +149,33 @@ impl Drop for ModelTask {
 }
 
 impl Owner {
-    /// `recalled`: what the agent is reminded of where it begins with this call.
+    /// Calls the model, or waits for its user's share. `recalled`: what the agent is reminded of where it begins with this
+    /// call.
     pub(super) async fn call_model(&mut self, call: ModelCall, recalled: Option<Vec<String>>) {
-        let request = self.request(&call, recalled).await;
+        let user = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()).map(|space| space.user());
+        let shares = &self.runtime.user_shares;
+        match user.map(|user| (user, shares.model_call_now(user))) {
+            None => self.make_call(call, recalled, ModelPlace::of_nobody()).await,
+            Some((_, Some(place))) => self.make_call(call, recalled, place).await,
+            Some((user, None)) => {
+                self.held.push(call.id);
+                self.models.hold(call, recalled, Arc::clone(shares), user);
+            }
+        }
+    }
+
+    /// Whether the turn still waits for this call.
+    pub(super) fn wants(&self, id: ModelCallId) -> bool {
+        let wanted = self.loaded.as_ref().map(|loaded| loaded.session.model_calls());
+        wanted.is_some_and(|wanted| wanted.iter().any(|(call, _)| *call == id))
+    }
+
+    pub(super) async fn make_call(&mut self, call: ModelCall, recalled: Option<Vec<String>>, place: ModelPlace) {
+        let request = self.request(&call, recalled).await.map(|(mut request, recalled)| {
+            // What the budget has room for, where that is less than the agent may write.
+            request.max_tokens = [request.max_tokens, call.max_tokens].into_iter().flatten().min();
+            (request, recalled)
+        });
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
         let id = call.id;
@@ -136,13 +190,17 @@ impl Owner {
             });
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
+        let (waiting, waits) = mpsc::channel(MAX_WAITS);
         let task = tokio::spawn(async move {
+            let _place = place;
             match request {
-                Ok((request, recalled)) => Ended::Finished(perform(&runtime, &feed, &call, request).await, recalled),
+                Ok((request, recalled)) => {
+                    Ended::Finished(perform(&runtime, &feed, &call, request, waiting).await, recalled)
+                }
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
             }
         });
-        self.models.0.push(ModelTask { id, calls: true, task });
+        self.models.0.push(ModelTask { id, waits: Some(waits), task });
     }
 
     async fn request(
@@ -222,14 +280,16 @@ impl Owner {
 
     async fn crew_at_hand(&self) -> Result<Option<Arc<Crew>>, ModelFailure> {
         self.crew().await.map_err(|error| {
-            tracing::error!(%error, "the project's agents could not be read");
+            if !error.is_outage() {
+                tracing::error!(%error, "the project's agents could not be read");
+            }
             failure(ErrorCode::DbReadError, "The project's agents could not be read")
         })
     }
 }
 
 fn unreadable(error: &StoreError) -> ModelFailure {
-    tracing::error!(%error, "the history could not be read");
+    log_failure(error, "the history could not be read");
     failure(ErrorCode::DbReadError, "The session's history could not be read")
 }
 
@@ -238,23 +298,27 @@ async fn perform(
     feed: &Feed,
     call: &ModelCall,
     request: ModelRequest,
+    waiting: mpsc::Sender<Duration>,
 ) -> Result<ModelOutput, ModelFailure> {
-    let mut show = |text: &str| {
-        if let Some((message_id, _)) = answer_of(&call.purpose) {
-            feed.push_text(message_id, call.id.attempt, text);
+    let mut hear = |heard: Heard<'_>| match (heard, answer_of(&call.purpose)) {
+        (Heard::Text(text), Some((message_id, _))) => feed.push_text(message_id, call.id.attempt, text),
+        (Heard::Text(_), None) => {}
+        // One that finds no room only counts as working time.
+        (Heard::Waiting(wait), _) => {
+            let _ = waiting.try_send(wait);
         }
     };
-    measured_call(runtime, &request, &mut show).await
+    measured_call(runtime, &request, &mut hear).await
 }
 
 /// Calls the model and counts what became of it.
 pub(crate) async fn measured_call(
     runtime: &Inner,
     request: &ModelRequest,
-    show: &mut (dyn FnMut(&str) + Send),
+    hear: &mut Hear<'_>,
 ) -> Result<ModelOutput, ModelFailure> {
     let started = Instant::now();
-    let outcome = runtime.model.call(request, show).await;
+    let outcome = runtime.model.call(request, hear).await;
     let metrics = &runtime.metrics;
     metrics.model_call_duration.observe(started.elapsed().as_secs_f64());
     match &outcome {

@@ -46,11 +46,24 @@ impl Owner {
         let time = moment.now;
         let before = loaded.session.clone();
         let space = loaded.space.clone();
+        // Before the engine looks, so that no change after its look goes unheard.
+        match (&mut self.room, &space) {
+            (Some(room), _) => drop(room.borrow_and_update()),
+            (None, Some(space)) => self.room = Some(space.room()),
+            (None, None) => {}
+        }
         let (mut effects, mut steps, mut activity) = (Vec::new(), Vec::new(), None);
         let mut answer = Err(RuntimeError::SessionNotFound);
         for input in inputs {
             // What the server does by itself is not the session's activity.
-            let is_activity = !matches!(input, Input::Tick | Input::Recovered { .. });
+            let is_activity = !matches!(
+                input,
+                Input::Tick
+                    | Input::RoomChanged
+                    | Input::CallWaits { .. }
+                    | Input::ModelWaits { .. }
+                    | Input::Recovered { .. }
+            );
             let (applied, changes) =
                 loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
             answer = match applied {
@@ -69,7 +82,11 @@ impl Owner {
         if steps.is_empty() {
             return answer;
         }
-        let stored = match loaded.prepare(self.name.realm, effects, activity, time) {
+        let prepared = match self.runtime.store.audit_key() {
+            Ok(key) => loaded.prepare(self.name.realm, effects, key, activity, time),
+            Err(error) => Err(error),
+        };
+        let stored = match prepared {
             Ok(prepared) => self.store(prepared, None).await,
             Err(error) => Err(error),
         };
@@ -170,8 +187,9 @@ impl Owner {
         if let Some(space) = &loaded.space {
             let mut threads = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
             space.session_works(&self.name.id, threads.any(|thread| thread.phase.suspended().is_none()));
+            self.runtime.user_shares.works(space.user(), &self.name.id, loaded.session.is_running());
             self.began.note(&self.runtime.metrics, space, &prepared.events, loaded.session.turn());
-            self.runtime.user_events.publish(space.user(), &prepared.events);
+            self.runtime.user_events.publish(space.user(), loaded.key, &prepared.events);
             if prepared.remembers {
                 self.runtime.memories.added();
             }

@@ -105,6 +105,11 @@ impl Space {
         }
     }
 
+    /// The folder that a session's calls run in, where that is certain: its client's, or the one that all clients share.
+    pub(crate) fn workspace_of(&self, bound: Option<&ClientId>) -> Option<String> {
+        lock(&self.clients).workspace_of(bound)
+    }
+
     pub fn client_attached(&self) -> bool {
         lock(&self.clients).attached.values().any(Client::is_present)
     }
@@ -142,6 +147,16 @@ impl Clients {
             }
             Standing::Attached => {}
         }
+    }
+
+    fn workspace_of(&self, bound: Option<&ClientId>) -> Option<String> {
+        let mut candidates = self
+            .attached
+            .iter()
+            .filter(|(id, client)| bound.map_or(client.is_present(), |bound| bound == *id))
+            .map(|(_, client)| client.workspace.as_str());
+        let first = candidates.next().filter(|workspace| !workspace.is_empty())?;
+        candidates.all(|other| other == first).then(|| first.to_owned())
     }
 
     /// The client, heard of just now.
@@ -193,5 +208,20 @@ mod tests {
             answers.into_iter().for_each(|taken| clients.answered(&client, taken));
             assert_eq!(clients.attached.contains_key(&client), stays, "{answers:?}");
         }
+    }
+
+    #[test]
+    fn a_workspace_is_known_where_every_client_names_the_same() {
+        let [laptop, desktop]: [ClientId; 2] = ["laptop", "desktop"].map(|id| id.parse().expect("an id"));
+        let mut clients = Clients::default();
+        assert_eq!(clients.workspace_of(None), None);
+        clients.entry(&laptop).expect("there is room").workspace = "/srv/shop".to_owned();
+        assert_eq!(clients.workspace_of(None).as_deref(), Some("/srv/shop"));
+        clients.entry(&desktop).expect("there is room").workspace = "/srv/other".to_owned();
+        assert_eq!(clients.workspace_of(None), None);
+        assert_eq!(clients.workspace_of(Some(&desktop)).as_deref(), Some("/srv/other"));
+        clients.entry(&desktop).expect("there is room").workspace = String::new();
+        assert_eq!(clients.workspace_of(Some(&desktop)), None);
+        assert_eq!(clients.workspace_of(Some(&"phone".parse().expect("an id"))), None);
     }
 }

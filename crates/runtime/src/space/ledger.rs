@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use codelab_engine::{Budget, BudgetReached, Lane, Spending};
+use codelab_engine::{Budget, Fit, Lane, Spending, Standing};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{ProjectStore, StoreError};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Crew, Space, lock};
@@ -19,6 +20,7 @@ const MICROS: f64 = 1_000_000.0;
 #[derive(Default)]
 pub(crate) struct Ledger {
     budget: Budget,
+    granted: Spending,
     spent: Spending,
     reserved: HashMap<(SessionId, Lane), Spending>,
     /// Tokens that a task of an agent took on average.
@@ -38,7 +40,7 @@ pub(crate) struct Ledger {
 pub(crate) enum Undo {
     Spent(Spending),
     Reserved(Lane, Option<Spending>),
-    Budget(Budget),
+    Budget(Budget, Spending),
 }
 
 impl Space {
@@ -63,8 +65,9 @@ impl Space {
         if needs_averages {
             self.read_averages(&rows, crew).await?;
         }
+        let granted = Spending { tokens: row.granted_tokens, usd: row.granted_micro_usd as f64 / MICROS };
         let mut ledger = lock(&self.ledger);
-        ledger.budget = budget;
+        (ledger.budget, ledger.granted) = (budget, granted);
         let Some(spent) = spent else {
             ledger.is_summed = false;
             ledger.read_at = Some(Instant::now());
@@ -105,25 +108,34 @@ impl Space {
         let mut ledger = lock(&self.ledger);
         ledger.read_at = None;
         ledger.is_summed = false;
+        drop(ledger);
+        self.room.send_replace(());
     }
 
-    pub(super) fn reserve(&self, session: &SessionId, lane: Lane, estimate: Spending) -> Result<Undo, BudgetReached> {
+    /// Tells whoever waits for room that more may be left.
+    pub(crate) fn room(&self) -> watch::Receiver<()> {
+        self.room.subscribe()
+    }
+
+    /// Nobody else's call comes between the look and the decision.
+    pub(super) fn reserve(&self, session: &SessionId, lane: Lane, fit: &mut Fit<'_>) -> Option<Undo> {
         let mut ledger = lock(&self.ledger);
         let place = (session.clone(), lane);
         let before = ledger.reserved.remove(&place);
-        let spent = ledger.reserved.values().copied().fold(ledger.spent, Spending::plus);
-        if ledger.budget.is_reached(spent) {
-            ledger.reserved.extend(before.map(|before| (place, before)));
-            return Err(BudgetReached { budget: ledger.budget, spent });
+        match fit(&ledger.standing()) {
+            Some(taken) => {
+                ledger.reserved.insert(place, taken);
+                Some(Undo::Reserved(lane, before))
+            }
+            None => {
+                ledger.reserved.extend(before.map(|before| (place, before)));
+                None
+            }
         }
-        ledger.reserved.insert(place, estimate);
-        Ok(Undo::Reserved(lane, before))
     }
 
-    /// The limits, and what is spent or set aside of them.
-    pub(super) fn standing(&self) -> (Budget, Spending) {
-        let ledger = lock(&self.ledger);
-        (ledger.budget, ledger.reserved.values().copied().fold(ledger.spent, Spending::plus))
+    pub(super) fn standing(&self) -> Standing {
+        lock(&self.ledger).standing()
     }
 
     /// A call ended and used this; nothing is set aside for it any more.
@@ -134,15 +146,25 @@ impl Space {
         ledger.spent = spent.plus(used);
         ledger.changes += 1;
         ledger.uncommitted += 1;
+        self.room.send_replace(());
         [Undo::Spent(used), Undo::Reserved(lane, before)]
     }
 
-    pub(super) fn set_budget(&self, budget: Budget) -> Undo {
-        Undo::Budget(std::mem::replace(&mut lock(&self.ledger).budget, budget))
+    pub(super) fn set_budget(&self, budget: Budget, granted: Spending) -> Undo {
+        let mut ledger = lock(&self.ledger);
+        let before = Undo::Budget(ledger.budget, ledger.granted);
+        (ledger.budget, ledger.granted) = (budget, granted);
+        self.room.send_replace(());
+        before
     }
 
     pub(super) fn release(&self, session: &SessionId, lane: Lane) -> Undo {
-        Undo::Reserved(lane, lock(&self.ledger).reserved.remove(&(session.clone(), lane)))
+        let mut ledger = lock(&self.ledger);
+        let before = ledger.reserved.remove(&(session.clone(), lane));
+        if before.is_some() {
+            self.room.send_replace(());
+        }
+        Undo::Reserved(lane, before)
     }
 
     /// Takes a change back whose step was not committed.
@@ -157,15 +179,25 @@ impl Space {
             }
             Undo::Reserved(lane, Some(before)) => drop(ledger.reserved.insert((session.clone(), lane), before)),
             Undo::Reserved(lane, None) => drop(ledger.reserved.remove(&(session.clone(), lane))),
-            Undo::Budget(before) => ledger.budget = before,
+            Undo::Budget(budget, granted) => (ledger.budget, ledger.granted) = (budget, granted),
         }
+        self.room.send_replace(());
     }
 
     pub(crate) fn release_all(&self, session: &SessionId) {
-        lock(&self.ledger).reserved.retain(|(other, _), _| other != session);
+        let mut ledger = lock(&self.ledger);
+        ledger.reserved.retain(|(other, _), _| other != session);
+        self.room.send_replace(());
     }
 
     pub(super) fn average_tokens(&self, agent: &AgentName) -> Option<u64> {
         lock(&self.ledger).averages.get(agent).copied()
+    }
+}
+
+impl Ledger {
+    fn standing(&self) -> Standing {
+        let reserved = self.reserved.values().copied().fold(Spending::default(), Spending::plus);
+        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
     }
 }

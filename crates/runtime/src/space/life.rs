@@ -64,7 +64,7 @@ impl Space {
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
         *phase = Phase::Closing;
-        self.bus.names().iter().map(|agent| self.bus.deregister(agent)).collect()
+        self.bus.names().iter().map(|agent| self.bus.close(agent)).collect()
     }
 
     /// Closes the space if nobody used it for this long.
@@ -88,6 +88,7 @@ impl Space {
             *lock(&self.calls) = Default::default();
             *phase = Phase::Absent;
         }
+        self.room.send_replace(());
         self.clear_agent_cache().await;
         tracing::info!(user = %self.key.user, project = %self.key.project, "the worker space is cleaned up");
     }

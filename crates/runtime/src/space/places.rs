@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    Budget, BudgetReached, Closed, Ended, Input, Lane, Place, Space as EngineSpace, Spending, WorkOutcome,
+    Budget, Closed, Ended, Fit, Input, Lane, Place, Space as EngineSpace, Spending, Standing, WorkOutcome,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
@@ -15,9 +15,6 @@ use super::ledger::Undo;
 use super::{Crew, Space};
 use crate::bus::{Entry, Outcome, Permit, Reason, Unavailable, Waiting};
 use crate::metrics::Metrics;
-
-/// Tokens of a model call of which nothing is known.
-const DEFAULT_CALL_TOKENS: u64 = 2_000;
 
 /// What a session's threads hold, by lane.
 #[derive(Default)]
@@ -123,8 +120,8 @@ impl EngineSpace for StepSpace<'_> {
         self.space.bus.check(agent).map_err(|unavailable| self.space.refused(&unavailable))
     }
 
-    fn enter(&mut self, lane: Lane, agent: &AgentName) -> Place {
-        let (held, place) = match self.space.bus.enter(agent) {
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
+        let (held, place) = match self.space.bus.enter(agent, begun) {
             Ok(Entry::Now(permit)) => (Held::Permit(permit), Place::Granted(self.space.status(agent))),
             Ok(Entry::Later(waiting)) => (Held::Waiting(waiting), Place::Queued),
             Err(unavailable) => return Place::Closed(self.space.refused(&unavailable)),
@@ -153,21 +150,20 @@ impl EngineSpace for StepSpace<'_> {
         }
     }
 
-    fn reserve(&mut self, lane: Lane, estimate: Spending) -> Result<(), BudgetReached> {
-        self.changes.ledger.push(self.space.reserve(self.session, lane, estimate)?);
-        Ok(())
+    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
+        self.changes.ledger.extend(self.space.reserve(self.session, lane, fit));
     }
 
     fn spend(&mut self, lane: Lane, used: Spending) {
         self.changes.ledger.extend(self.space.spend(self.session, lane, used));
     }
 
-    fn standing(&self) -> (Budget, Spending) {
+    fn standing(&self) -> Standing {
         self.space.standing()
     }
 
-    fn set_budget(&mut self, budget: Budget) {
-        self.changes.ledger.push(self.space.set_budget(budget));
+    fn set_budget(&mut self, budget: Budget, granted: Spending) {
+        self.changes.ledger.push(self.space.set_budget(budget, granted));
     }
 
     fn usual_tokens(&self, agent: &AgentName) -> Option<u64> {
@@ -175,14 +171,19 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
-        let model = self.crew.team.get(agent)?.model.as_deref()?;
-        self.space.model.price_usd(model, tokens)
+        self.space.model.price_usd(self.model(agent), tokens)
     }
 
-    fn estimate_call(&self, agent: &AgentName) -> Spending {
-        let limit = self.crew.team.get(agent).and_then(|agent| agent.max_tokens).map(u64::from);
-        let tokens = self.space.average_tokens(agent).or(limit).unwrap_or(DEFAULT_CALL_TOKENS);
-        Spending { tokens, usd: self.price_usd(agent, tokens).unwrap_or_default() }
+    fn model_of(&self, agent: &AgentName) -> String {
+        self.model(agent).to_owned()
+    }
+
+    fn call_cost_usd(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
+        self.space.model.call_cost_usd(self.model(agent), prompt_tokens, answer_tokens)
+    }
+
+    fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64 {
+        self.crew.team.get(agent).map_or(0, |agent| agent.prompt_tokens(lane))
     }
 
     fn client_attached(&self) -> bool {
@@ -191,6 +192,12 @@ impl EngineSpace for StepSpace<'_> {
 }
 
 impl StepSpace<'_> {
+    /// The orchestrator is no agent of the project, and uses the server's model.
+    fn model(&self, agent: &AgentName) -> &str {
+        let own = self.crew.team.get(agent).and_then(|agent| agent.model.as_deref());
+        own.unwrap_or(&self.space.default_model)
+    }
+
     fn give_back(&mut self, lane: Lane, ended: Option<Ended>) {
         let Some(held) = self.places.0.remove(&lane) else { return };
         match self.changes.entered.iter().position(|entered| *entered == lane) {

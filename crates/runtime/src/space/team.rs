@@ -37,10 +37,17 @@ impl Kept {
         Self { agent: project_agent(row), registered }
     }
 
-    /// How many tasks it takes at once; none when it is out of service.
-    fn place(&self) -> (AgentName, Option<u32>) {
-        (self.agent.name.clone(), self.registered.then_some(self.agent.concurrency_limit))
+    fn place(&self) -> Place {
+        let Self { agent, registered } = self;
+        Place { name: agent.name.clone(), concurrency_limit: agent.concurrency_limit, registered: *registered }
     }
+}
+
+/// How many tasks an agent takes at once, and whether it takes new ones.
+struct Place {
+    name: AgentName,
+    concurrency_limit: u32,
+    registered: bool,
 }
 
 /// The crew that the space uses, and how new the reading was that it was made from.
@@ -106,10 +113,10 @@ impl Space {
             }
         };
         let ids = agents.iter().map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone())).collect();
-        let places: Vec<_> = agents.iter().map(Kept::place).collect();
+        let places: Vec<Place> = agents.iter().map(Kept::place).collect();
         let team = Team::of_project(agents.into_iter().map(|kept| engine_agent(kept.agent)).collect());
         let crew = Arc::new(Crew { team, ids });
-        let names: Vec<AgentName> = places.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<AgentName> = places.iter().map(|place| place.name.clone()).collect();
         self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);
         // Cleaned up while this was read: it is used again.
@@ -183,22 +190,22 @@ impl Space {
 
     /// New agents, new limits, agents out of service, agents that are gone. One that is on its way out takes no tasks,
     /// whatever was read.
-    fn bring_bus_up_to_date(&self, places: &[(AgentName, Option<u32>)]) {
+    fn bring_bus_up_to_date(&self, places: &[Place]) {
         let leaving = lock(&self.leaving);
-        for (name, limit) in places {
-            match limit {
-                Some(limit) if !leaving.contains(name) => self.bus.register(name, *limit),
-                _ => drop(self.bus.deregister(name)),
+        for Place { name, concurrency_limit, registered } in places {
+            match *registered && !leaving.contains(name) {
+                true => self.bus.register(name, *concurrency_limit),
+                false => self.bus.deregister_with(name, *concurrency_limit),
             }
         }
         for name in self.bus.names() {
-            if !places.iter().any(|(present, _)| *present == name) {
+            if !places.iter().any(|place| place.name == name) {
                 drop(self.bus.remove(&name));
             }
         }
     }
 
-    /// The agent is on its way out: it takes no tasks until that is over, however often its row is read meanwhile.
+    /// The agent is on its way out: it takes no new tasks until that is over, however often its row is read meanwhile.
     pub(super) fn leave_service(&self, agent: &AgentName) -> Draining {
         let mut leaving = lock(&self.leaving);
         leaving.insert(agent.clone());

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region, Zone};
 use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
-use codelab_runtime::{Failpoint, Retention};
+use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use tokio::sync::Semaphore;
 
 use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
-    ChatSettings, ConfigError, HttpSettings, JwtSettings, LlmSettings, Origin, SandboxSettings, Settings,
-    SpaceSettings, wrong,
+    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, Origin, SandboxSettings,
+    Settings, SpaceSettings, wrong, wrong_database,
 };
 
 /// Longer waits would leave the calendar.
@@ -23,8 +24,8 @@ impl File {
     pub fn checked(self, data_dir: PathBuf, environment: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
         self.check_ranges()?;
         let database = match &self.database.url {
-            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong("database.url", &error.to_string()))?,
-            None => DatabaseUrl::SqliteFile(data_dir.join("codelab.db")),
+            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong_database(&error.to_string()))?,
+            None => DatabaseUrl::SqliteFile(data_dir.join(DEFAULT_DATABASE)),
         };
         let page_locale = self.locale.as_deref().map(locale).transpose()?;
         let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
@@ -33,15 +34,12 @@ impl File {
             database,
             mode: if self.multi_agent_mode { Mode::Multi } else { Mode::Single },
             limits: self.engine_limits(),
-            prompt: PromptLimits {
-                messages: self.context.messages,
-                tokens: self.context.tokens,
-                tool_result_bytes: self.context.tool_result_bytes,
-            },
+            prompt: self.prompt_limits(),
             region: region(page_locale.unwrap_or_default(), &self.context.timezone)?,
             page_locale,
             log_prompts: self.context.log_prompts,
             body_bytes: self.limits.body_bytes,
+            shares: self.shares(),
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             spaces: self.spaces(),
             chat: self.chat(),
@@ -51,6 +49,7 @@ impl File {
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
+            master_key: secret("CODELAB_MASTER_KEY"),
             jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
             failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
             data_dir,
@@ -67,6 +66,7 @@ impl File {
             ("limits.task_timeout_seconds", limits.task_timeout_seconds, false),
             ("limits.model_timeout_seconds", limits.model_timeout_seconds, false),
             ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds, false),
+            ("limits.rate_limit_wait_seconds", limits.rate_limit_wait_seconds, true),
             ("limits.steps", limits.steps.into(), false),
             ("limits.repeats", limits.repeats.into(), false),
             ("limits.body_bytes", limits.body_bytes as u64, false),
@@ -105,6 +105,28 @@ impl File {
             plan_approval_usd: self.plan.approval_usd,
             compact_tokens: Some(self.context.compact_tokens).filter(|tokens| *tokens > 0),
             multiple_tool_calls: self.multiple_tool_calls,
+            prompt: self.prompt_limits(),
+        }
+    }
+
+    fn prompt_limits(&self) -> PromptLimits {
+        PromptLimits {
+            messages: self.context.messages,
+            tokens: self.context.tokens,
+            tool_result_bytes: self.context.tool_result_bytes,
+        }
+    }
+
+    /// 0 means none of these bounds.
+    fn shares(&self) -> ShareLimits {
+        let limits = &self.limits;
+        ShareLimits {
+            sessions_per_minute: limits.user_sessions_per_minute,
+            turns: limits.user_turns,
+            // A semaphore counts no further, and neither does anybody else.
+            model_calls: limits.user_model_calls.min(Semaphore::MAX_PERMITS),
+            streams: limits.user_streams,
+            requests_per_second: limits.user_requests_per_second,
         }
     }
 
@@ -120,6 +142,7 @@ impl File {
             prices: price_table(&self.prices)?,
             timeout_seconds: self.limits.model_timeout_seconds,
             idle_timeout_seconds: self.limits.model_idle_timeout_seconds,
+            rate_limit_wait_seconds: self.limits.rate_limit_wait_seconds,
         })
     }
 

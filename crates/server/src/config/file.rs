@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
 use codelab_llm::OpenAiConfig;
+use codelab_runtime::ShareLimits;
 use serde::Deserialize;
 
 use super::{ChatAccess, JwtAlgorithm};
@@ -130,11 +131,17 @@ pub(super) struct LimitsTable {
     pub task_timeout_seconds: u64,
     pub model_timeout_seconds: u64,
     pub model_idle_timeout_seconds: u64,
+    pub rate_limit_wait_seconds: u64,
     pub queue_length: usize,
     pub body_bytes: usize,
     pub steps: u32,
     pub switches: u32,
     pub repeats: u32,
+    pub user_sessions_per_minute: u32,
+    pub user_turns: usize,
+    pub user_model_calls: usize,
+    pub user_streams: usize,
+    pub user_requests_per_second: u32,
 }
 
 #[derive(Deserialize)]
@@ -232,6 +239,7 @@ impl Default for PlanTable {
 impl Default for LimitsTable {
     fn default() -> Self {
         let limits = Limits::default();
+        let shares = ShareLimits::default();
         Self {
             approval_timeout_seconds: limits.approval_timeout_seconds,
             tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
@@ -239,11 +247,17 @@ impl Default for LimitsTable {
             task_timeout_seconds: limits.task_timeout_seconds,
             model_timeout_seconds: OpenAiConfig::DEFAULT_TIMEOUT.as_secs(),
             model_idle_timeout_seconds: OpenAiConfig::DEFAULT_IDLE_TIMEOUT.as_secs(),
+            rate_limit_wait_seconds: OpenAiConfig::DEFAULT_RATE_LIMIT_WAIT.as_secs(),
             queue_length: limits.queue_length,
             body_bytes: 8_388_608,
             steps: limits.steps,
             switches: limits.switches,
             repeats: limits.repeats,
+            user_sessions_per_minute: shares.sessions_per_minute,
+            user_turns: shares.turns,
+            user_model_calls: shares.model_calls,
+            user_streams: shares.streams,
+            user_requests_per_second: shares.requests_per_second,
         }
     }
 }

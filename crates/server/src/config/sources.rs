@@ -34,8 +34,11 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
     ("CODELAB_ADDR", "addr"),
 ];
 
-/// Settings without a table; any other `CODELAB_X` without `__` is not a setting.
+/// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
+/// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to somebody else (a shell
+/// script, a container's service links), unless it is one of these misspelt.
+const NO_SETTINGS: [&str; 7] = ["addr", "data_dir", "failpoint", "master_key", "seed", "token", "url"];
 
 const MODEL_MAP: &str = "model_map";
 const PRICES: &str = "prices";
@@ -77,14 +80,51 @@ pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) 
         }
     }
     for (name, value) in environment {
-        if let Some(setting) = name.strip_prefix("CODELAB_").and_then(Setting::from_environment) {
-            set(&mut table, &setting, value)?;
+        let Some(own) = name.strip_prefix("CODELAB_") else { continue };
+        match Setting::from_environment(own) {
+            Some(setting) => set(&mut table, &setting, value)?,
+            None => {
+                if let Some(meant) = misspelt(&own.to_lowercase()) {
+                    let meant = meant.to_uppercase();
+                    return Err(wrong(name, &format!("is not a setting; is CODELAB_{meant} meant?")));
+                }
+            }
         }
     }
     if let Some(addr) = &flags.addr {
         set(&mut table, &Setting::dotted("addr"), addr)?;
     }
     Ok(table)
+}
+
+/// The name that was meant, if this is nearly one.
+fn misspelt(name: &str) -> Option<&'static str> {
+    let known = || TOP_LEVEL.into_iter().chain(NO_SETTINGS);
+    if known().any(|right| right == name) {
+        return None;
+    }
+    // The beginning of a long name, or as many wrong letters as one in five. Short names are not guessed.
+    let is_start = |right: &str| name.len() > MIN_GUESSED && right.starts_with(name);
+    let is_near = |right: &str| right.len() > MIN_GUESSED && distance(name, right) <= right.len() / 5;
+    known().find(|right| is_start(right) || is_near(right))
+}
+
+/// Names up to this length have too many neighbours.
+const MIN_GUESSED: usize = 5;
+
+/// How many letters must be put in, left out or changed to get from one name to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (place, letter) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = place + 1;
+        for (column, other) in to.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 /// Where a setting stands: the tables it is in, and its own name. A name may hold dots, as models' names do.

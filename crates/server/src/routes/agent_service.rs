@@ -73,8 +73,8 @@ pub(super) async fn register(State(app): State<App>, agent: MyAgent) -> ApiResul
 
 /// Take the agent out of service
 ///
-/// Tasks that it works on are finished first, within 30 s; those that wait for it are refused. Until it is registered
-/// again, messages to it get 503.
+/// It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
+/// tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
 #[utoipa::path(
     post,
     path = "/my/projects/{project_id}/agents/{agent_id}/deregister",

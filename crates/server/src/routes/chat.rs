@@ -134,10 +134,11 @@ pub(super) async fn create(
         Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
         None => default_project(&app, &mine).await?,
     };
+    app.runtime.shares().session(user.id())?;
     let space = SpaceKey { user: user.id(), project: project.id() };
     let id = app.runtime.create_chat(space, title, budget).await.or_missing(projects::not_found)?;
     let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
-    Ok((StatusCode::CREATED, Json(shown(&row))))
+    Ok((StatusCode::CREATED, Json(shown(&row, false))))
 }
 
 /// One session with its newest messages
@@ -158,10 +159,9 @@ pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<
     let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
     let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
     let usage = chat.mine.session_usage(row.key).await?;
-    let session: Session = serde_json::from_str(&row.state)
-        .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+    let session = state_of(&row)?;
     Ok(Json(ChatDetail {
-        session: shown(&row),
+        session: shown(&row, session.asks()),
         messages: messages.into_iter().map(|stored| stored.message).collect(),
         status: session.suspended(),
         busy: session.turn().is_some(),
@@ -191,7 +191,7 @@ pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -
     let title = fields::title(body.title)?;
     chat.mine.rename_session(chat.id(), &title).await.or_missing(ApiError::no_session)?;
     let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
-    Ok(Json(shown(&row)))
+    Ok(Json(shown(&row, state_of(&row)?.asks())))
 }
 
 /// Delete a session with everything that was said in it
@@ -212,7 +212,12 @@ pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<St
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn shown(row: &OwnedSession) -> ChatSession {
+fn state_of(row: &OwnedSession) -> Result<Session, StoreError> {
+    serde_json::from_str(&row.state)
+        .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))
+}
+
+fn shown(row: &OwnedSession, asks: bool) -> ChatSession {
     ChatSession {
         session_id: row.id().clone(),
         project_id: row.project(),
@@ -220,6 +225,7 @@ fn shown(row: &OwnedSession) -> ChatSession {
         created_at: row.created_at,
         last_activity: row.last_activity,
         message_count: row.message_count,
+        asks,
     }
 }
 
@@ -231,6 +237,7 @@ fn listed(row: ChatSessionRow) -> ChatSession {
         created_at: row.created_at,
         last_activity: row.last_activity,
         message_count: row.message_count,
+        asks: row.asks,
     }
 }
 

@@ -1,17 +1,18 @@
 //! `/my/projects/{project_id}/agents/{agent_id}/context`: what an agent remembers.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext};
 use codelab_runtime::{RebuildError, now};
-use codelab_store::NewInteraction;
+use codelab_store::{InteractionId, NewInteraction};
 
 use super::project_agents::{MyAgent, not_found};
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
 
@@ -54,7 +55,8 @@ pub(super) async fn search(
         Err(RebuildError::Memory(MemoryError::Invalid { reason, .. })) => return Err(ApiError::invalid(reason)),
         Err(RebuildError::Store(error)) => return Err(error.into()),
         Err(RebuildError::Memory(error)) => {
-            tracing::warn!(%error, "an agent's memory cannot be searched");
+            // What is wrong with the memory engine is told once, and shown by `/health`.
+            tracing::debug!(%error, "an agent's memory cannot be searched");
             return Err(ApiError::new(ErrorCode::AgentUnavailable, "The agent's memory cannot be searched now"));
         }
     };
@@ -117,6 +119,49 @@ pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<S
     let cleared = app.runtime.clear_context(agent.project, agent.row.agent.name).await;
     cleared.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let the agent forget one thing
+#[utoipa::path(
+    delete,
+    path = "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}",
+    tag = "memory",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(
+        ("project_id" = i64, Path, description = "The project's number"),
+        ("agent_id" = String, Path, description = "The agent's id"),
+        ("context_id" = String, Path, description = "The id that adding or a search answered with"),
+    ),
+    responses(
+        (status = 204, description = "It is not remembered any more"),
+        (status = 404, description = "Unknown project or agent, or the agent remembers no such thing", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn forget(State(app): State<App>, MyMemory { agent, id }: MyMemory) -> ApiResult<StatusCode> {
+    let forgotten = app.runtime.forget_context(agent.project, agent.row.agent.name, id).await;
+    forgotten.or_missing(no_such_memory)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What the path names: an agent of the user, and a number that may be that of something it remembers.
+pub(super) struct MyMemory {
+    agent: MyAgent,
+    id: InteractionId,
+}
+
+impl FromRequestParts<App> for MyMemory {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let agent = MyAgent::from_request_parts(parts, app).await?;
+        let id = path_id(parts, app, "context_id").await.ok_or_else(no_such_memory)?;
+        Ok(Self { agent, id: InteractionId(id) })
+    }
+}
+
+fn no_such_memory() -> ApiError {
+    ApiError::new(ErrorCode::NotFound, "The agent remembers no such thing")
 }
 
 fn shown(hit: Hit) -> ContextHit {

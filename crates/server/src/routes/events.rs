@@ -9,7 +9,8 @@ use crate::error::{ApiError, ApiResult};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Place {
-    /// Events after this number; `Last-Event-ID` says the same and wins.
+    /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
+    /// and then the log from its start.
     #[param(minimum = 0)]
     after: Option<u64>,
     /// `false`: the stored events, then the end.

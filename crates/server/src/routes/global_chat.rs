@@ -93,13 +93,14 @@ pub(super) async fn history(
 )]
 pub(super) async fn stream(
     State(app): State<App>,
-    _: Speaker,
+    speaker: Speaker,
     headers: HeaderMap,
     Params(part): Params<Part>,
 ) -> ApiResult<Response> {
+    let place = speaker.user().map(|user| app.runtime.shares().stream(user)).transpose()?;
     let last = part.limit()?.unwrap_or(DEFAULT_LAST);
     let after = last_event_id(&headers)?.or(part.after).map(number);
-    Ok(sse::global_chat_response(app.runtime.global_chat().read(after, last)))
+    Ok(sse::global_chat_response(app.runtime.global_chat().read(after, last), place))
 }
 
 /// Say something as the user

@@ -1,22 +1,34 @@
-//! `/health` and `/metrics`.
-
-use std::collections::BTreeMap;
+//! `/health` with `/health/ready` and `/health/live`, and `/metrics`.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use codelab_engine::Mode;
-use codelab_protocol::{Health, HealthCheck, HealthStatus};
-use codelab_runtime::CacheHealth;
+use codelab_protocol::{Alive, Health, HealthCheck, HealthStatus};
+use codelab_runtime::{CacheHealth, DatabaseTrouble};
 
 use super::Refused;
 use crate::app::App;
 
 /// Whether the server is well
+///
+/// The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
 #[utoipa::path(
     get,
     path = "/health",
+    tag = "health",
+    security(()),
+    responses((status = 200, description = "Healthy, degraded or unhealthy", body = Health)),
+)]
+pub(super) async fn health(State(app): State<App>) -> Json<Health> {
+    Json(report(&app).await)
+}
+
+/// Whether requests should be sent to this server
+#[utoipa::path(
+    get,
+    path = "/health/ready",
     tag = "health",
     security(()),
     responses(
@@ -24,7 +36,7 @@ use crate::app::App;
         (status = 503, description = "Unhealthy", body = Health),
     ),
 )]
-pub(super) async fn health(State(app): State<App>) -> (StatusCode, Json<Health>) {
+pub(super) async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
     let health = report(&app).await;
     let status = match health.status {
         HealthStatus::Healthy | HealthStatus::Degraded => StatusCode::OK,
@@ -33,46 +45,69 @@ pub(super) async fn health(State(app): State<App>) -> (StatusCode, Json<Health>)
     (status, Json(health))
 }
 
+/// Whether the process answers
+///
+/// It does so also while the database is away: starting it again would not help.
+#[utoipa::path(
+    get,
+    path = "/health/live",
+    tag = "health",
+    security(()),
+    responses((status = 200, description = "It answers", body = Alive)),
+)]
+pub(super) async fn live() -> Json<Alive> {
+    Json(Alive { status: "alive".to_owned() })
+}
+
 pub(super) async fn report(app: &App) -> Health {
-    let database = match app.runtime.store().ping().await {
-        Ok(()) => HealthCheck { status: HealthStatus::Healthy, detail: None },
-        Err(error) => {
-            tracing::warn!(%error, "the database does not answer");
-            let detail = Some("the database does not answer".to_owned());
-            HealthCheck { status: HealthStatus::Unhealthy, detail }
-        }
+    let database = match app.runtime.database_trouble().await {
+        None => well(None),
+        Some(DatabaseTrouble::DiskFull) => unwell("the disk of the database is full"),
+        Some(DatabaseTrouble::Refuses) => unwell("the database cannot be used"),
+        Some(DatabaseTrouble::Silent) => unwell("the database does not answer"),
     };
-    let model = HealthCheck { status: HealthStatus::Healthy, detail: Some(app.runtime.model().label) };
+    let lease = match app.runtime.lease_has_lapsed() {
+        false => well(None),
+        true => unwell("the lease of this server has lapsed"),
+    };
     let cache = match app.runtime.cache_health() {
-        CacheHealth::Memory => HealthCheck { status: HealthStatus::Healthy, detail: Some("memory".to_owned()) },
-        CacheHealth::Connected => HealthCheck { status: HealthStatus::Healthy, detail: Some("redis".to_owned()) },
+        CacheHealth::Memory => well(Some("memory")),
+        CacheHealth::Connected => well(Some("redis")),
         CacheHealth::Unreachable { since } => {
             let detail = Some(format!("Redis is unreachable since {since}"));
             HealthCheck { status: HealthStatus::Degraded, detail }
         }
     };
     let memory = match app.runtime.memory_problem() {
-        None => HealthCheck { status: HealthStatus::Healthy, detail: None },
+        None => well(None),
         problem => HealthCheck { status: HealthStatus::Degraded, detail: problem },
     };
-    let status = match (database.status, cache.status, memory.status) {
-        (HealthStatus::Healthy, HealthStatus::Healthy, memory) => memory,
-        (HealthStatus::Healthy, cache, _) => cache,
-        (database, ..) => database,
-    };
+    let model = well(Some(&app.runtime.model().label));
+    let checks = [("cache", cache), ("database", database), ("lease", lease), ("memory", memory), ("model", model)];
     let team = app.runtime.team();
     Health {
-        status,
+        status: worst(checks.iter().map(|(_, check)| check.status)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         multi_agent_mode: team.mode() == Mode::Multi,
         registered_agents: team.agents().iter().map(|agent| agent.name.clone()).collect(),
-        checks: BTreeMap::from([
-            ("cache".to_owned(), cache),
-            ("database".to_owned(), database),
-            ("memory".to_owned(), memory),
-            ("model".to_owned(), model),
-        ]),
+        checks: checks.into_iter().map(|(name, check)| (name.to_owned(), check)).collect(),
     }
+}
+
+fn well(detail: Option<&str>) -> HealthCheck {
+    HealthCheck { status: HealthStatus::Healthy, detail: detail.map(str::to_owned) }
+}
+
+fn unwell(detail: &str) -> HealthCheck {
+    HealthCheck { status: HealthStatus::Unhealthy, detail: Some(detail.to_owned()) }
+}
+
+fn worst(all: impl Iterator<Item = HealthStatus>) -> HealthStatus {
+    all.fold(HealthStatus::Healthy, |worst, status| match (worst, status) {
+        (HealthStatus::Unhealthy, _) | (_, HealthStatus::Unhealthy) => HealthStatus::Unhealthy,
+        (HealthStatus::Degraded, _) | (_, HealthStatus::Degraded) => HealthStatus::Degraded,
+        (HealthStatus::Healthy, HealthStatus::Healthy) => HealthStatus::Healthy,
+    })
 }
 
 /// Numbers for Prometheus

@@ -8,7 +8,7 @@ use codelab_store::StoreError;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
-use crate::error::ApiResult;
+use crate::error::{ApiResult, log_refusal};
 
 /// A JSON object: `opening` ends where the list's first element stands, `closing` begins after its last. What fails before
 /// the first part is an ordinary error; later the answer is cut, so that nobody takes a part for the whole. No part is empty.
@@ -19,9 +19,7 @@ where
 {
     let mut parts = Box::pin(parts.map(|part| elements(&part?)));
     let first = parts.try_next().await?.unwrap_or_default();
-    let rest = parts.map_ok(|json| format!(",{json}")).inspect_err(|error| {
-        tracing::error!(%error, "a list could not be read to its end");
-    });
+    let rest = parts.map_ok(|json| format!(",{json}")).inspect_err(log_refusal);
     let pieces = stream::iter([Ok(opening + &first)]).chain(rest).chain(stream::iter([Ok(closing.to_owned())]));
     let mut response = Response::new(Body::from_stream(pieces.map_ok(Bytes::from)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -66,7 +66,7 @@ pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<Pr
 /// Its agents are on the bus before anybody asks.
 async fn make_ready(app: &App, project: &ProjectStore) {
     if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {
-        tracing::warn!(project = %project.id(), %error, "the worker space is made at the next use");
+        tracing::debug!(project = %project.id(), %error, "the worker space is made at the next use");
     }
 }
 

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory};
+use codelab_store::audit_chain::ChainOf;
 use codelab_store::{AuditRow, SessionRow};
 use futures_util::stream;
 
@@ -108,7 +109,7 @@ pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) 
 /// An `AuditList`.
 pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<Response> {
     let (store, key, id) = (app.runtime.store().clone(), session.key, &session.session_id);
-    let verified = store.verify_audit(key, session.realm, id).await?.is_ok();
+    let verified = store.verify_audit(ChainOf { key, realm: session.realm, session_id: id }).await?.is_ok();
     let parts = stream::try_unfold(None, move |after| {
         let store = store.clone();
         async move {
@@ -127,7 +128,8 @@ fn entry(row: AuditRow) -> AuditEntry {
         tool_name: record.tool_name,
         original_args: record.original_args,
         modified_args: record.modified_args,
-        decision: record.decision,
+        // Rows from before there was a key have it in small letters, which their hash covers.
+        decision: record.decision.to_ascii_uppercase(),
         decided_by: record.decided_by,
         reason: record.reason,
         timestamp: record.timestamp,

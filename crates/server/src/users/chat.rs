@@ -42,7 +42,12 @@ pub(crate) async fn chat_access(State(app): State<App>, mut request: Request, ne
     let speaker = match has_internal_key(request.headers(), &app.internal_api_key) {
         true => Speaker::Program,
         false => match authenticate(&app, request.headers()).await {
-            Ok(identity) if may_use(app.chat_access, &identity) => Speaker::User(identity.user_id),
+            Ok(identity) if may_use(app.chat_access, &identity) => {
+                if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
+                    return ApiError::from(refusal).into_response();
+                }
+                Speaker::User(identity.user_id)
+            }
             Ok(_) => return forbidden(app.chat_access),
             Err(error) => return refused(error),
         },

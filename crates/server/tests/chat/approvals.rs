@@ -52,7 +52,7 @@ async fn an_approval_binds_to_what_was_shown() {
     let row = &audit["audit"][0];
     assert_eq!(
         (&row["call_id"], &row["tool_name"], &row["decision"]),
-        (&json!(call), &json!("write_file"), &json!("approve"))
+        (&json!(call), &json!("write_file"), &json!("APPROVE"))
     );
     assert_eq!((&row["original_args"]["path"], &row["decided_by"]), (&json!("a.txt"), &json!("1")));
     assert!(row["hash"].is_string() && row["timestamp"].is_string());
@@ -77,7 +77,7 @@ async fn an_edit_runs_what_the_person_wrote() {
     chat.result(call, "laptop", json!({ "success": true })).await.expect(200);
     chat.wait_for("task_completed", |_| true).await;
     let row = &chat.get(&chat.path("audit/")).await.expect(200)["audit"][0];
-    assert_eq!((&row["decision"], &row["modified_args"]["path"]), (&json!("edit"), &json!("b.txt")));
+    assert_eq!((&row["decision"], &row["modified_args"]["path"]), (&json!("EDIT"), &json!("b.txt")));
 }
 
 #[tokio::test]
@@ -170,9 +170,18 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
     let path = chat.path(&format!("questions/{call}/answer/"));
     chat.post(&path, json!({})).await.refused(422, "MISSING_REQUIRED_FIELD");
     chat.post(&path, json!({ "answer": " " })).await.refused(422, "MISSING_REQUIRED_FIELD");
-    chat.post(&path, json!({ "answer": "the first" })).await.expect(200);
+    assert_eq!((&chat.detail().await["asks"], &listed(&chat).await["asks"]), (&json!(true), &json!(true)));
+    let accepted = chat.post(&path, json!({ "answer": "the first" })).await.expect(202);
     chat.wait_for("task_completed", |_| true).await;
-    assert_eq!(server.model.requests().pop().unwrap().message(-1), "the first");
+    let request = server.model.requests().pop().unwrap();
+    assert_eq!(request.message(-1), "the first");
+    let told = request.body["messages"].to_string().matches("the first").count();
+    assert_eq!(told, 1, "the model hears the answer once: {}", request.body["messages"]);
+    let said = chat.messages("?role=user").await.pop().unwrap();
+    assert_eq!((&said["content"], &said["answers"]), (&json!("the first"), &json!(call)));
+    assert_eq!((&said["message_id"], said.get("task_id")), (&accepted["message_id"], None));
+    assert_eq!((&accepted["status"], &accepted["mode"]), (&json!("answered"), &json!("direct")));
+    assert_eq!((&chat.detail().await["asks"], &listed(&chat).await["asks"]), (&json!(false), &json!(false)));
     chat.post(&path, json!({ "answer": "again" })).await.refused(409, "CONFLICT");
     chat.post(&chat.path("questions/nope/answer/"), json!({ "answer": "x" })).await.refused(404, "TOOL_CALL_NOT_FOUND");
 
@@ -181,25 +190,36 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
     // A message for an agent is never an answer; one without is.
     let waiting = chat.stream_call("writer", "not an answer").await;
     let answered = chat.send(json!({ "content": "the second", "client_message_id": "answer-1" })).await.expect(202);
-    assert_eq!((&answered["status"], answered.get("message_id")), (&json!("answered"), None));
-    assert_eq!(answered["mode"], "direct", "as the turn that asked");
+    assert_eq!(
+        (&answered["status"], &answered["mode"]),
+        (&json!("answered"), &json!("direct")),
+        "as the turn that asked"
+    );
     assert_eq!(waiting.all().await.status(), "completed");
     let told = server.model.requests().iter().any(|request| request.message(-1) == "the second");
     assert!(told, "the model got the answer");
     let again = chat.send(json!({ "content": "the second", "client_message_id": "answer-1" })).await.expect(202);
     assert_eq!(again, answered);
-    assert!(chat.messages("?role=user").await.iter().all(|message| message["content"] != "the second"));
+    let said = chat.messages("?role=user").await;
+    let second: Vec<&Value> = said.iter().filter(|message| message["content"] == "the second").collect();
+    assert_eq!((second.len(), &second[0]["message_id"]), (1, &answered["message_id"]));
 
     server.model.reply(ask);
     chat.call("coder", "choose").await.expect(200);
     let seen = chat.stream(json!({ "content": "the third" })).await.all().await;
-    assert_eq!((seen.kinds()[0], seen.status()), ("tool_result", "completed"), "the rest of the turn");
+    assert_eq!((seen.kinds()[0], seen.status()), ("message_created", "completed"), "the rest of the turn");
     let space = chat.get(&format!("/my/projects/{}/worker-space/", chat.project)).await.expect(200);
     assert_eq!(
         (&space["direct_calls_count"], &space["orchestrated_calls_count"]),
         (&json!(4), &json!(0)),
         "answers are no calls"
     );
+}
+
+/// The session as it stands in the list.
+async fn listed(chat: &Chat) -> Value {
+    let list = chat.get("/my/chat/sessions/").await.expect(200);
+    list["sessions"].as_array().unwrap().iter().find(|session| session["session_id"] == chat.id).unwrap().clone()
 }
 
 #[tokio::test]
@@ -223,14 +243,24 @@ async fn a_message_answers_the_oldest_question() {
     let first = events.until("question", |_| true).await.data;
     let second = events.until("question", |_| true).await.data;
     assert!(first["task_id"] != second["task_id"] && first["plan_id"] == second["plan_id"]);
-    chat.send(json!({ "content": "for the first" })).await.expect(202);
+    let accepted = chat.send(json!({ "content": "for the first" })).await.expect(202);
+    assert_eq!((&accepted["mode"], &accepted["status"]), (&json!("orchestrated"), &json!("answered")));
+    assert!(accepted["workflow_id"].is_string(), "{accepted}");
+    let said = chat.messages("?role=user").await.pop().unwrap();
+    assert_eq!(
+        (&said["message_id"], &said["answers"], &said["task_id"]),
+        (&accepted["message_id"], &first["call_id"], &first["task_id"])
+    );
     let result = events.until("tool_result", |_| true).await.data;
     assert_eq!(
         (&result["call_id"], &result["task_id"], &result["result"]),
         (&first["call_id"], &first["task_id"], &json!("for the first"))
     );
     let path = format!("questions/{}/answer/", second["call_id"].as_str().unwrap());
-    chat.post(&chat.path(&path), json!({ "answer": "for the second" })).await.expect(200);
+    let seen =
+        chat.open("POST", &chat.path(&path), Some(json!({ "answer": "for the second" })), None).await.all().await;
+    let created = &seen.0[seen.place("message_created", |data| data["role"] == "user")].data;
+    assert_eq!((&created["answers"], &created["task_id"]), (&second["call_id"], &second["task_id"]));
     events.until("workflow_completed", |data| data["status"] == "completed").await;
 }
 

@@ -6,47 +6,109 @@ use serde_json::{Value, json};
 use crate::kit::{Chat, Person, is_joining, is_planning, says, server, server_with, task, tasks};
 
 /// The approval that waits in the session.
-async fn asked(chat: &Chat) -> Value {
+async fn asked_about(chat: &Chat) -> Value {
     let open = chat.get(&chat.path("approvals/")).await.expect(200);
     assert_eq!(open["total"], 1, "{open:#}");
     open["approvals"][0].clone()
 }
 
+/// A project whose one new agent has a short prompt, no tools, and answers of at most 1000 tokens.
+async fn frugal(me: &Person, body: Value) -> i64 {
+    let project = me.project(body).await;
+    let agent = json!({ "name": "frugal", "system_prompt": "Be brief.", "max_tokens": 1000, "allowed_tools": [] });
+    me.post(&format!("/my/projects/{project}/agents/"), agent).await.expect(201);
+    project
+}
+
+/// A session of such a project.
+async fn frugal_chat(me: &Person, mut body: Value) -> Chat {
+    body["project_id"] = frugal(me, json!({ "name": "thrifty" })).await.into();
+    me.chat_with(body).await
+}
+
+/// Waits until a thread has come to its agent and left it again.
+async fn came_and_went(chat: &Chat, is_it: impl Fn(&Value) -> bool) {
+    let mut events = chat.follow(0).await;
+    for _ in 0..2 {
+        events.until("agent_status_changed", &is_it).await;
+    }
+}
+
 #[tokio::test]
 async fn a_session_stops_at_its_budget_and_goes_on_when_it_is_raised() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat_with(json!({ "budget_tokens": 100 })).await;
-    server.model.reply(Reply::text_with_usage("One.", 90, 20));
-    chat.call("coder", "one").await.expect(200);
-    let waits = chat.call("coder", "two").await.expect(200);
-    assert_eq!((&waits["status"], &waits["pending"]["kind"]), (&json!("awaiting_approval"), &json!("budget")));
-    let approval = asked(&chat).await;
-    let arguments = &approval["arguments"];
-    assert_eq!(
-        (&arguments["scope"], &arguments["budget_tokens"], &arguments["spent_tokens"]),
-        (&json!("session"), &json!(100), &json!(110))
+    let chat = frugal_chat(&Person::new(&server, 1), json!({ "budget_tokens": 1200 })).await;
+    server.model.reply(Reply::text_with_usage("One.", 90, 110));
+    chat.call("frugal", "one").await.expect(200);
+    server.model.reply(Reply::text_with_usage("Two.", 90, 710));
+    chat.call("frugal", "two").await.expect(200);
+    let asked: Vec<Value> = server.model.requests().iter().map(|request| request.body["max_tokens"].clone()).collect();
+    assert_eq!(asked[0], 1000, "what the agent may write fits");
+    assert!(
+        (256..1000).contains(&asked[1].as_u64().unwrap()),
+        "the answer is as long as the budget has room: {asked:?}"
     );
+    let waits = chat.call("frugal", "three").await.expect(200);
+    assert_eq!((&waits["status"], &waits["pending"]["kind"]), (&json!("awaiting_approval"), &json!("budget")));
+    let approval = asked_about(&chat).await;
+    let arguments = &approval["arguments"];
+    assert_eq!((&arguments["scope"], &arguments["budget_tokens"]), (&json!("session"), &json!(1200)));
+    let [limit, spent, reserved] = ["limit", "spent", "reserved"].map(|name| &arguments[name]["tokens"]);
+    assert_eq!((limit, spent, reserved), (&json!(1200), &json!(1000), &json!(0)));
     assert_eq!((&approval["tool_name"], &approval["timeout_seconds"]), (&json!("budget"), &json!(300)));
-    assert_eq!(server.model.request_count(), 1, "nothing more is spent before the person has decided");
+    assert_eq!(server.model.request_count(), 2, "nothing more is spent before the person has decided");
     let call = approval["call_id"].as_str().unwrap();
     for wrong in [json!({}), json!({ "budget_tokens": -1 }), json!({ "budget_usd": "much" })] {
         let edit = json!({ "decision": "edit", "modified_args": wrong });
         chat.decide(call, edit).await.refused(422, "INVALID_TOOL_ARGUMENTS");
     }
-    let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 500 } });
+    let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 5000 } });
     chat.decide(call, edit).await.expect(200);
     chat.wait_for("task_completed", |data| data["response"] == "Done.").await;
-    assert_eq!(chat.detail().await["budget_tokens"], 500);
+    assert_eq!(chat.detail().await["budget_tokens"], 5000);
     assert_eq!(chat.log().await.one("approval_resolved")["decision"], "edit");
-    assert_eq!(chat.call("coder", "three").await.expect(200)["status"], "completed");
+    assert_eq!(chat.call("frugal", "four").await.expect(200)["status"], "completed");
 }
 
 #[tokio::test]
-async fn a_refused_budget_ends_the_turn() {
+async fn approving_adds_what_a_person_last_set() {
+    let mut server = server().await;
+    let me = Person::new(&server, 1);
+    let project = frugal(&me, json!({ "name": "thrifty", "budget_tokens": 2000 })).await;
+    let chat = me.chat_with(json!({ "project_id": project })).await;
+    for limit in [4000, 6000] {
+        // The first one of the second round comes after a restart.
+        let (me, chat) = (Person::new(&server, 1), chat.seen_by(&Person::new(&server, 1)));
+        server.model.reply(Reply::text_with_usage("Much.", 100, 1800));
+        chat.call("frugal", "spend").await.expect(200);
+        let waits = chat.call("frugal", "more").await.expect(200);
+        assert_eq!(waits["pending"]["arguments"]["limit"]["tokens"], limit - 2000, "{waits:#}");
+        let call = waits["pending"]["call_id"].as_str().unwrap();
+        chat.decide(call, json!({ "decision": "approve" })).await.expect(200);
+        chat.wait_for("task_completed", |data| data["response"] == "Done.").await;
+        assert_eq!(me.get(&format!("/my/projects/{project}")).await.expect(200)["budget_tokens"], limit);
+        server.restart().await;
+        server.model.default_reply(Reply::text("Done."));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_budget_ends_the_turn_with_what_was_done() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat_with(json!({ "budget_usd": 0.001 })).await;
-    server.model.reply(Reply::text_with_usage("One.", 1000, 1000));
-    chat.call("coder", "one").await.expect(200);
+    let chat = Person::new(&server, 1).chat_with(json!({ "budget_tokens": 20_000 })).await;
+    let looks =
+        Reply::tool_call("read_file", json!({ "path": "a" })).with_text("I look first.").with_usage(100, 19_800);
+    server.model.reply(looks);
+    let call = chat.call("coder", "look").await.expect(200)["pending"]["call_id"].as_str().unwrap().to_owned();
+    chat.claim(&call, "here").await.expect(200);
+    chat.result(&call, "here", json!({ "success": true, "content": "x" })).await.expect(200);
+    chat.wait_for("approval_request", |data| data["kind"] == "budget").await;
+    let asked = asked_about(&chat).await;
+    chat.decide(asked["call_id"].as_str().unwrap(), json!({ "decision": "reject" })).await.expect(200);
+    let said = chat.messages("?role=assistant").await.pop().unwrap();
+    assert!(said["content"].as_str().unwrap().starts_with("I look first.\n\nStopped here."), "{said}");
+    assert_eq!((said.get("error"), chat.log().await.status()), (None, "completed"));
+    // Where nothing was done, the call failed.
     let waits = chat.call("coder", "two").await.expect(200);
     let call = waits["pending"]["call_id"].as_str().unwrap();
     chat.decide(call, json!({ "decision": "reject" })).await.expect(200);
@@ -54,11 +116,33 @@ async fn a_refused_budget_ends_the_turn() {
     assert_eq!((log.status(), &log.one("error")["error_code"]), ("failed", &json!("CANCELLED")));
     assert_eq!(chat.messages("").await.last().unwrap()["error"], true);
     assert_eq!(server.model.request_count(), 1);
-    // Approving grants as much again.
-    let waits = chat.call("coder", "three").await.expect(200);
-    chat.decide(waits["pending"]["call_id"].as_str().unwrap(), json!({ "decision": "approve" })).await.expect(200);
-    chat.wait_for("task_completed", |data| data["response"] == "Done.").await;
-    assert!(chat.detail().await["budget_usd"].as_f64().unwrap() > 0.09);
+}
+
+#[tokio::test]
+async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    // gpt-4 writes 1000 tokens for 6 cents.
+    let chat = frugal_chat(&me, json!({ "budget_usd": 0.05 })).await;
+    chat.call("frugal", "one").await.expect(200);
+    let most = server.model.requests().pop().unwrap().body["max_tokens"].as_u64().unwrap();
+    assert!((256..834).contains(&most), "{most}");
+    server.model.reply(Reply::text_with_usage("Two.", 1000, 300));
+    chat.call("frugal", "two").await.expect(200);
+    let waits = chat.call("frugal", "three").await.expect(200);
+    assert_eq!(waits["pending"]["arguments"]["limit"], json!({ "usd": 0.05, "tokens": null }));
+    let spent = waits["pending"]["arguments"]["spent"]["usd"].as_f64().unwrap();
+    assert!((0.048..0.05).contains(&spent), "{spent}");
+
+    let own = json!({ "name": "local", "system_prompt": "Be brief.", "model": "my-own-model", "allowed_tools": [] });
+    me.post(&format!("/my/projects/{}/agents/", chat.project), own).await.expect(201);
+    let chat = me.chat_with(json!({ "project_id": chat.project, "budget_usd": 0.05 })).await;
+    let waits = chat.call("local", "one").await.expect(200);
+    assert!(waits["pending"]["reason"].as_str().unwrap().contains("my-own-model"), "{waits:#}");
+    let call = waits["pending"]["call_id"].as_str().unwrap();
+    chat.decide(call, json!({ "decision": "approve" })).await.expect(200);
+    chat.wait_for("task_completed", |_| true).await;
+    assert_eq!(chat.call("local", "two").await.expect(200)["status"], "completed", "asked once");
 }
 
 #[tokio::test]
@@ -74,73 +158,100 @@ async fn a_budget_question_that_nobody_answers_ends_the_turn() {
 async fn a_projects_budget_is_shared_by_its_sessions() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let project = me.project(json!({ "name": "thrifty", "budget_tokens": 100 })).await;
+    let project = frugal(&me, json!({ "name": "thrifty", "budget_tokens": 1300 })).await;
     let chats =
         [me.chat_with(json!({ "project_id": project })).await, me.chat_with(json!({ "project_id": project })).await];
-    server.model.reply(Reply::text_with_usage("One.", 90, 20));
-    chats[0].call("coder", "one").await.expect(200);
-    let waits = chats[1].call("coder", "two").await.expect(200);
+    // While one works, the other one has too little room, and waits for it without asking anybody.
+    let gate = Gate::new();
+    server.model.reply(Reply::text_with_usage("One.", 90, 20).hold(&gate));
+    let first = chats[0].stream_call("frugal", "one").await;
+    gate.reached().await;
+    let second = chats[1].stream_call("frugal", "two").await;
+    came_and_went(&chats[1], |_| true).await;
+    assert_eq!(server.model.request_count(), 1);
+    gate.open();
+    for stream in [first, second] {
+        let seen = stream.all().await;
+        assert_eq!((seen.status(), seen.all("approval_request").len()), ("completed", 0));
+    }
+    server.model.reply(Reply::text_with_usage("Three.", 90, 1000));
+    chats[0].call("frugal", "three").await.expect(200);
+    let waits = chats[1].call("frugal", "four").await.expect(200);
     assert_eq!(waits["pending"]["arguments"]["scope"], "project", "{waits:#}");
     let call = waits["pending"]["call_id"].as_str().unwrap();
     let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 5000, "budget_usd": null } });
     chats[1].decide(call, edit).await.expect(200);
-    chats[1].wait_for("task_completed", |_| true).await;
+    chats[1].wait_for("task_completed", |data| data["response"] == "Done.").await;
     let row = me.get(&format!("/my/projects/{project}")).await.expect(200);
     assert_eq!((&row["budget_tokens"], &row["budget_usd"]), (&json!(5000), &Value::Null));
     // A change of the project counts at once.
     me.ask("PATCH", &format!("/my/projects/{project}"), Some(json!({ "budget_tokens": 1 }))).await.expect(200);
-    let waits = chats[0].call("coder", "three").await.expect(200);
+    let waits = chats[0].call("frugal", "five").await.expect(200);
     assert_eq!(waits["status"], "awaiting_approval", "{waits:#}");
     me.ask("PATCH", &format!("/my/projects/{project}"), Some(json!({ "budget_tokens": null }))).await.expect(200);
-    assert_eq!(chats[1].call("coder", "four").await.expect(200)["status"], "completed");
+    assert_eq!(chats[1].call("frugal", "six").await.expect(200)["status"], "completed");
     let elsewhere = me.chat().await;
-    assert_eq!(elsewhere.call("coder", "five").await.expect(200)["status"], "completed");
+    assert_eq!(elsewhere.call("coder", "seven").await.expect(200)["status"], "completed");
 }
 
 #[tokio::test]
 async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat_with(json!({ "budget_tokens": 0 })).await;
-    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])));
+    let chat = frugal_chat(&me, json!({ "budget_tokens": 0 })).await;
+    let plan = tasks(&[task("a", "frugal", &[]), task("b", "frugal", &["a"]), task("c", "frugal", &["a"])]);
+    server.model.on(is_planning, Reply::text_with_usage(plan, 500, 400));
+    server.model.on(says("Do a."), Reply::text_with_usage("A is done.", 20, 900));
     let seen = chat.stream_plan("Build it").await.all().await;
     assert_eq!((seen.one("approval_request")["kind"].as_str(), seen.status()), (Some("budget"), "awaiting_approval"));
     assert_eq!(server.model.request_count(), 0);
-    // Enough for the plan, not for the tasks.
-    let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 5 } });
-    chat.decide(asked(&chat).await["call_id"].as_str().unwrap(), edit).await.expect(200);
-    chat.wait_for("task_plan_created", |_| true).await;
+    // Enough for the plan and its first task, not for the others.
+    let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 2000 } });
+    chat.decide(asked_about(&chat).await["call_id"].as_str().unwrap(), edit).await.expect(200);
+    let plan = chat.wait_for("task_plan_created", |_| true).await.data;
+    chat.decide_plan(&plan, json!({ "decision": "approve" })).await.expect(200);
     let open = chat.wait_for("approval_request", |data| data.get("task_id").is_some()).await.data;
-    let waiting = asked(&chat).await;
+    let waiting = asked_about(&chat).await;
     assert_eq!(waiting["call_id"], open["call_id"], "both tasks wait for one answer");
-    let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": null } });
-    chat.decide(waiting["call_id"].as_str().unwrap(), edit).await.expect(200);
+    chat.decide(waiting["call_id"].as_str().unwrap(), json!({ "decision": "reject" })).await.expect(200);
     let completed = chat.wait_for("workflow_completed", |_| true).await.data;
-    assert_eq!(completed["status"], "completed");
+    assert_eq!(completed["status"], "partial");
+    let response = completed["response"].as_str().unwrap();
+    assert!(response.contains("A is done.") && response.contains("A person refused to spend more"), "{response}");
+    assert_eq!(chat.messages("?role=assistant").await.pop().unwrap()["content"], response);
 
     let second = me.chat_with(json!({ "budget_tokens": 0 })).await;
     second.stream_plan("Build it").await.all().await;
-    second.decide(asked(&second).await["call_id"].as_str().unwrap(), json!({ "decision": "reject" })).await.expect(200);
-    assert_eq!(second.log().await.one("workflow_completed")["status"], "cancelled");
+    let call = asked_about(&second).await["call_id"].as_str().unwrap().to_owned();
+    second.decide(&call, json!({ "decision": "reject" })).await.expect(200);
+    let completed = second.log().await.one("workflow_completed").clone();
+    assert_eq!(completed["status"], "cancelled");
+    assert!(completed["response"].as_str().unwrap().starts_with("Nothing was done."), "{completed}");
 }
 
 #[tokio::test]
-async fn parallel_tasks_reserve_before_they_spend() {
-    let server = server().await;
-    let chat = Person::new(&server, 1).chat_with(json!({ "budget_tokens": 1000 })).await;
-    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])));
-    let gate = Gate::new();
-    server.model.on(says("Do a."), Reply::text("A.").hold(&gate));
+async fn tasks_that_do_not_fit_beside_each_other_wait_and_nobody_is_asked() {
+    let server = server_with(&[("CODELAB_PLAN__APPROVAL_TASKS", "50")]).await;
+    let chat = frugal_chat(&Person::new(&server, 1), json!({ "budget_tokens": 2500 })).await;
+    let plan = tasks(&[task("a", "frugal", &[]), task("b", "frugal", &[]), task("c", "frugal", &[])]);
+    server.model.on(is_planning, Reply::text_with_usage(plan, 10, 10));
+    let gates = [Gate::new(), Gate::new()];
+    server.model.on(says("Do a."), Reply::text("A.").hold(&gates[0]));
+    server.model.on(says("Do b."), Reply::text("B.").hold(&gates[1]));
     let stream = chat.stream_plan("Build it").await;
-    gate.reached().await;
-    // What the first may take (up to 4096 tokens) is more than there is, so the second asks.
-    let request = chat.wait_for("approval_request", |data| data["task_id"] == "b").await.data;
-    assert_eq!(request["kind"], "budget");
-    gate.open();
-    chat.wait_for("task_completed", |data| data["task_id"] == "a").await;
-    chat.decide(request["call_id"].as_str().unwrap(), json!({ "decision": "approve" })).await.expect(200);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed").await;
-    assert_eq!(stream.all().await.status(), "awaiting_approval");
+    for gate in &gates {
+        gate.reached().await;
+    }
+    // What the two may take leaves too little for the third.
+    came_and_went(&chat, |data| data["task_id"] == "c").await;
+    assert_eq!(server.model.request_count(), 3);
+    assert_eq!(chat.plan().await["tasks"][2]["status"], "queued");
+    gates[0].open();
+    chat.wait_for("task_completed", |data| data["task_id"] == "c").await;
+    gates[1].open();
+    let seen = stream.all().await;
+    assert_eq!((seen.status(), seen.all("approval_request").len()), ("completed", 0));
+    assert_eq!(seen.one("workflow_completed")["status"], "completed");
 }
 
 #[tokio::test]

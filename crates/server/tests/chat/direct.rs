@@ -21,11 +21,41 @@ async fn direct_mode_through_target_agent() {
     assert_eq!((&answer["context"], &answer["usage"]["total_tokens"]), (&json!([]), &json!(123)));
     assert!(answer["usage"]["cost_usd"].as_f64().unwrap() > 0.0, "the price of gpt-4 is known: {answer:#}");
     let said = chat.messages("").await;
-    assert_eq!(answer["message_id"], said[1]["message_id"]);
+    assert_eq!(
+        (&answer["message_id"], &answer["response_message_id"]),
+        (&said[0]["message_id"], &said[1]["message_id"])
+    );
+    assert_eq!(answer.get("warnings"), None);
     let asked = server.model.requests();
     assert_eq!(asked.len(), 1, "no orchestrator was asked");
     assert_eq!((&asked[0].body["model"], asked[0].message(-1)), (&json!("gpt-4"), &json!("Say hello")));
     assert!(asked[0].tool_names().contains(&"switch_mode"));
+}
+
+#[tokio::test]
+async fn an_announced_rate_limit_is_not_the_agents_time() {
+    let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::status_with_headers(429, &[("retry-after", "1.5")], "later"));
+    assert_eq!(chat.call("coder", "hi").await.expect(200)["response"], "Done.");
+    server.model.reply(Reply::status_with_headers(429, &[("retry-after", "3600")], "much later"));
+    let failed = chat.call("coder", "hi").await.expect(502);
+    assert!(failed["error"].as_str().unwrap().contains("rate limited until"), "{failed:#}");
+}
+
+#[tokio::test]
+async fn an_answer_says_what_was_wrong_with_it() {
+    let server = server_with(&[("LLM_MODEL", "gpt-4o")]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    // Another model answered, and not to the end.
+    server.model.reply(Reply::unknown_model("gpt-4"));
+    server.model.reply(Reply::text("half of").with_finish_reason("length"));
+    let answer = chat.call("coder", "hi").await.expect(200);
+    let warnings = answer["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{answer:#}");
+    assert!(warnings[0].as_str().unwrap().contains("gpt-4o") && warnings[1].as_str().unwrap().contains("token limit"));
+    assert_eq!(chat.messages("").await[1]["warnings"], answer["warnings"], "the history says so too");
+    assert_eq!(chat.log().await.all("message_created")[1]["warnings"], answer["warnings"]);
 }
 
 #[tokio::test]
@@ -84,6 +114,8 @@ async fn request_format() {
         (json!({ "content": null }), "MISSING_REQUIRED_FIELD"),
         (json!({ "content": 3 }), "VALIDATION_ERROR"),
         (json!({ "content": "hi", "target_agent": 3 }), "VALIDATION_ERROR"),
+        (json!({ "content": "hi", "target_agent": "" }), "VALIDATION_ERROR"),
+        (json!({ "content": "hi", "target_agent": " " }), "VALIDATION_ERROR"),
         (json!({ "content": "hi", "client_message_id": "a b" }), "VALIDATION_ERROR"),
         (json!([]), "VALIDATION_ERROR"),
     ] {
@@ -192,7 +224,7 @@ async fn error_in_direct_mode() {
     let said = chat.messages("").await;
     assert_eq!(said.len(), 2);
     assert_eq!((&said[1]["role"], &said[1]["error"]), (&json!("assistant"), &json!(true)));
-    assert_eq!((&said[1]["content"], &said[1]["message_id"]), (&answer["error"], &answer["message_id"]));
+    assert_eq!((&said[1]["content"], &said[1]["message_id"]), (&answer["error"], &answer["response_message_id"]));
     assert_eq!(said[1]["agent_id"], "agent_coder");
     let log = chat.log().await;
     assert_eq!((log.one("error")["error_code"].as_str(), log.status()), (Some("LLM_ERROR"), "failed"));
@@ -279,7 +311,8 @@ async fn a_direct_call_that_waits_says_for_what() {
     let (pending, call) = (&asked["pending"], asked["pending"]["call_id"].as_str().unwrap());
     assert_eq!((&pending["kind"], &pending["tool_name"]), (&json!("tool"), &json!("write_file")));
     assert!(pending["digest"].is_string() && pending["expires_at"].is_string(), "{pending}");
-    assert_eq!(asked["message_id"], chat.messages("").await[0]["message_id"], "the user's, while nothing is answered");
+    assert_eq!(asked["message_id"], chat.messages("").await[0]["message_id"], "the user's, as always");
+    assert_eq!(asked.get("response_message_id"), None, "nothing is answered yet");
     let decided = chat.decide(call, json!({ "decision": "approve" })).await.expect(200);
     assert_eq!(decided["status"], "awaiting_tool_result");
     assert_eq!(chat.detail().await["status"], "awaiting_tool_result");

@@ -17,13 +17,13 @@ async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     eventually(what, async || ask().await.ok_or("nothing")).await
 }
 
-struct Agent {
+pub struct Agent {
     person: Person,
-    path: String,
+    pub path: String,
 }
 
 impl Agent {
-    async fn of(person: &Person, project: i64, name: &str) -> Self {
+    pub async fn of(person: &Person, project: i64, name: &str) -> Self {
         let list = person.get(&format!("/my/projects/{project}/agents/")).await.expect(200);
         let agents = list["agents"].as_array().unwrap();
         let id = agents.iter().find(|agent| agent["name"] == name).unwrap()["agent_id"].as_str().unwrap();
@@ -35,7 +35,7 @@ impl Agent {
         found["results"].as_array().unwrap().clone()
     }
 
-    async fn finds(&self, query: &str, text: &str) -> Value {
+    pub async fn finds(&self, query: &str, text: &str) -> Value {
         until(&format!("{text} is found"), async || {
             let results = self.search(json!({ "query": query })).await;
             results.into_iter().find(|hit| hit["text"].as_str().unwrap().contains(text))
@@ -56,7 +56,7 @@ impl Agent {
         .await
     }
 
-    async fn add(&self, body: Value) -> Value {
+    pub async fn add(&self, body: Value) -> Value {
         self.person.post(&format!("{}/context/", self.path), body).await.expect(201)
     }
 }

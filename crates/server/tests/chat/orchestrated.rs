@@ -179,7 +179,7 @@ async fn execution_after_approval() {
     chat.decide_plan(&plan, json!({ "decision": "reject" })).await.refused(409, "CONFLICT");
     let audit = chat.get(&chat.path("audit/")).await.expect(200);
     assert_eq!((&audit["verified"], audit["audit"].as_array().unwrap().len()), (&json!(true), 1));
-    assert_eq!((&audit["audit"][0]["decision"], &audit["audit"][0]["decided_by"]), (&json!("approve"), &json!("1")));
+    assert_eq!((&audit["audit"][0]["decision"], &audit["audit"][0]["decided_by"]), (&json!("APPROVE"), &json!("1")));
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ async fn an_edit_changes_the_tasks_and_approves_in_the_same_act() {
     assert_eq!(started, [(json!("a"), json!("agent_researcher")), (json!("c"), json!("agent_writer"))]);
     let audit = chat.get(&chat.path("audit/")).await.expect(200);
     let row = &audit["audit"][0];
-    assert_eq!((&row["decision"], &audit["verified"]), (&json!("edit"), &json!(true)));
+    assert_eq!((&row["decision"], &audit["verified"]), (&json!("EDIT"), &json!(true)));
     assert_eq!(row["original_args"]["tasks"].as_array().unwrap().len(), 3, "what was proposed");
     assert_eq!(row["modified_args"]["tasks"].as_array().unwrap().len(), 2, "and what ran");
 }
@@ -120,7 +120,7 @@ async fn a_plan_that_nobody_decides_about_expires() {
     let audit = chat.get(&chat.path("audit/")).await.expect(200);
     assert_eq!(
         (&audit["audit"][0]["decision"], &audit["audit"][0]["decided_by"]),
-        (&json!("reject"), &json!("timeout"))
+        (&json!("REJECT"), &json!("timeout"))
     );
     assert_eq!(chat.call("coder", "go on").await.expect(200)["success"], true, "the session is free again");
 }

@@ -29,13 +29,21 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
             let by_query = chat.path(&format!("events/?follow=false&after={after}"));
             assert_eq!(stored(&chat.open("GET", &by_query, None, None).await.all().await), rest);
         }
-        // The header wins, and a number past the end is no error.
+        // The header wins, and a number past the end is told and starts over.
         let both = chat.path("events/?follow=false&after=1");
         assert_eq!(
             stored(&chat.open("GET", &both, None, Some(last - 1)).await.all().await),
             &whole[last as usize - 1..]
         );
-        assert_eq!(stored(&chat.open("GET", &both, None, Some(u64::MAX)).await.all().await), &[]);
+        for after in [last + 1, u64::MAX] {
+            let past = stored(&chat.open("GET", &both, None, Some(after)).await.all().await);
+            let (gap, rest) = past.split_first().unwrap();
+            assert_eq!(
+                (gap.id, &gap.whole["type"], &gap.data),
+                (Some(0), &json!("gap"), &json!({"from": last + 1, "to": after}))
+            );
+            assert_eq!(rest, whole, "after {after}");
+        }
     }
     let chat = chat.seen_by(&Person::new(&server, 1));
     for query in ["?after=x", "?after=-1", "?follow=perhaps"] {

@@ -58,6 +58,29 @@ async fn a_client_claims_runs_and_answers() {
     assert_eq!((tool.len(), &tool[0]["tool_call_id"], &tool[0]["name"]), (1, &json!(call), &json!("read_file")));
 }
 
+/// Absolute paths beneath the workspace do not ask, once a client has said where that is.
+#[tokio::test]
+async fn a_command_may_name_the_folder_that_is_attached() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let run = async |chat: &Chat, command: &str| {
+        server.model.reply(Reply::tool_call("execute_command", json!({ "command": command })));
+        chat.call("coder", "look").await.expect(200)["status"].clone()
+    };
+    let chat = me.chat().await;
+    assert_eq!(run(&chat, "cat /home/me/shop/a.txt").await, "awaiting_approval", "nobody is attached");
+    let attach = json!({ "client_id": "laptop", "workspace": "/home/me/shop", "sandbox": "bwrap" });
+    me.post(&format!("/my/projects/{}/clients/", chat.project), attach).await.expect(201);
+    for (command, status) in [
+        ("cat /home/me/shop/a.txt", "awaiting_tool_result"),
+        ("cat /home/me/shopping/a.txt", "awaiting_approval"),
+        ("cat /home/me/shop/../a.txt", "awaiting_approval"),
+        ("cat /etc/passwd", "awaiting_approval"),
+    ] {
+        assert_eq!(run(&me.chat().await, command).await, status, "{command}");
+    }
+}
+
 #[tokio::test]
 async fn an_error_of_the_client_goes_to_the_model() {
     let server = server().await;

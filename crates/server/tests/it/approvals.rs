@@ -110,17 +110,17 @@ async fn every_decision_is_taken_in_any_case_and_written_down() {
     let server = TestServer::start().await;
     server.model.default_reply(Reply::text("Then not."));
     let cases = [
-        ("APPROVE", "approve", TurnStatus::AwaitingToolResult),
-        ("approve", "approve", TurnStatus::AwaitingToolResult),
-        ("eDiT", "edit", TurnStatus::AwaitingToolResult),
-        ("EDIT", "edit", TurnStatus::AwaitingToolResult),
-        ("Reject", "reject", TurnStatus::Completed),
-        ("REJECT", "reject", TurnStatus::Completed),
+        ("APPROVE", "APPROVE", TurnStatus::AwaitingToolResult),
+        ("approve", "APPROVE", TurnStatus::AwaitingToolResult),
+        ("eDiT", "EDIT", TurnStatus::AwaitingToolResult),
+        ("EDIT", "EDIT", TurnStatus::AwaitingToolResult),
+        ("Reject", "REJECT", TurnStatus::Completed),
+        ("REJECT", "REJECT", TurnStatus::Completed),
     ];
     for (number, (word, recorded, status)) in cases.into_iter().enumerate() {
         let session = format!("case-{number}");
         let asked = asked_to_write(&server, &session).await;
-        let modified_args = (recorded == "edit").then(|| json!({"path": "b.py", "content": "y"}));
+        let modified_args = (recorded == "EDIT").then(|| json!({"path": "b.py", "content": "y"}));
         let decision = HitlDecision { modified_args: modified_args.clone(), ..decided(word) };
         let seen = server.send(&by_user(42, hitl_decision(&session, &asked.call_id(), decision))).await;
         assert_eq!(seen.status(), status, "{word}");
@@ -156,7 +156,7 @@ async fn a_rejection_gives_the_model_the_persons_words_and_the_turn_goes_on() {
     assert_eq!((&told["role"], &told["tool_call_id"]), (&json!("tool"), &json!(asked.call_id())));
     assert!(told["content"].as_str().unwrap().contains("Только не в корень проекта"), "{told}");
     let row = &server.audit("no").await.audit[0];
-    assert_eq!((row.decision.as_str(), row.reason.as_deref()), ("reject", Some("Только не в корень проекта")));
+    assert_eq!((row.decision.as_str(), row.reason.as_deref()), ("REJECT", Some("Только не в корень проекта")));
 }
 
 #[tokio::test]
@@ -258,10 +258,10 @@ async fn of_two_decisions_at_once_exactly_one_wins() {
 
         let audit = server.audit(&session).await;
         let rows: Vec<&str> = audit.audit.iter().map(|row| row.decision.as_str()).collect();
-        let expected = if *won[0] == TurnStatus::AwaitingToolResult { "approve" } else { "reject" };
+        let expected = if *won[0] == TurnStatus::AwaitingToolResult { "APPROVE" } else { "REJECT" };
         assert_eq!((rows, audit.verified), (vec![expected], true));
         let shown = server.log(&session).await.story();
         let runs = shown.iter().filter(|word| *word == "tool_call write_file").count();
-        assert_eq!(runs, usize::from(expected == "approve"), "{shown:?}");
+        assert_eq!(runs, usize::from(expected == "APPROVE"), "{shown:?}");
     }
 }

@@ -5,6 +5,7 @@ mod abuse;
 mod access;
 mod approvals;
 mod errors;
+mod keep_alive;
 mod lifecycle;
 mod openapi;
 mod queue;

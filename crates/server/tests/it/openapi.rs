@@ -125,7 +125,7 @@ fn the_document_is_openapi_3_1_with_both_ways_in() {
 }
 
 /// The runtime API as the specification lists it; a route that is missing here or there is a mistake.
-const RUNTIME_API: [&str; 24] = [
+const RUNTIME_API: [&str; 26] = [
     "DELETE /sessions/{session_id}",
     "GET /",
     "GET /agents",
@@ -134,6 +134,8 @@ const RUNTIME_API: [&str; 24] = [
     "GET /chat/stream",
     "GET /docs",
     "GET /health",
+    "GET /health/live",
+    "GET /health/ready",
     "GET /metrics",
     "GET /openapi.json",
     "GET /sessions",
@@ -230,7 +232,8 @@ fn results_of_any_kind_are_documented_so() {
 fn only_the_known_routes_are_public() {
     let open = routes().into_iter().filter(|route| route.way_in == WayIn::Open);
     let public: Vec<String> = open.map(|route| route.path).collect();
-    let known = ["/", "/docs", "/health", "/login", "/logout", "/openapi.json"];
+    let health = ["/health", "/health/live", "/health/ready"];
+    let known = [&["/", "/docs", "/login", "/logout", "/openapi.json"], health.as_slice()].concat();
     assert!(public.iter().all(|path| known.contains(&path.as_str())), "{public:?}");
     assert_eq!(public.len(), known.len(), "{public:?}");
 }

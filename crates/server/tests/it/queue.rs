@@ -317,7 +317,8 @@ async fn a_repeated_answer_to_a_question_is_no_new_message() {
     let again = server.send(&answer).await;
     assert_eq!(first.story(), ["assistant_message coder", "completion"]);
     assert_eq!((again.ids(), again.story()), (first.ids(), first.story()));
-    assert_eq!((server.model.request_count(), said(&server, "answer").await), (2, vec!["sort".to_owned()]));
+    let said = said(&server, "answer").await;
+    assert_eq!((server.model.request_count(), said), (2, vec!["sort".to_owned(), "the first".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -76,6 +76,18 @@ impl Request {
         String::from_utf8_lossy(&received).split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
     }
 
+    /// Everything but the body, on a connection that goes on; a length of 0 names none.
+    pub fn keep_alive_head(&self, body_bytes: usize) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if body_bytes > 0 {
+            head.push_str(&format!("Content-Length: {body_bytes}\r\n"));
+        }
+        (head + "\r\n").into_bytes()
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
@@ -117,6 +129,54 @@ impl Answer {
         assert!(body["details"].is_object(), "{text}");
         assert_eq!(body.as_object().unwrap().len(), 3, "{text}");
         (self.status, self.error_code())
+    }
+}
+
+/// One connection for several requests.
+pub struct Conversation {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Conversation {
+    pub async fn start(server: &TestServer) -> Self {
+        Self { stream: TcpStream::connect(authority(server)).await.unwrap(), received: Vec::new() }
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.expect("the server reads on");
+    }
+
+    /// The next answer, which says how long it is.
+    pub async fn answer(&mut self) -> Answer {
+        let reading = async {
+            loop {
+                if let Some(answer) = self.whole_answer() {
+                    return answer;
+                }
+                let read = self.stream.read_buf(&mut self.received).await.expect("an answer");
+                assert!(read > 0, "the connection ended: {:?}", String::from_utf8_lossy(&self.received));
+            }
+        };
+        tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an answer in time")
+    }
+
+    fn whole_answer(&mut self) -> Option<Answer> {
+        let answer = parse(&self.received)?;
+        let length: usize = answer.header("content-length").expect("an answer with a length").parse().unwrap();
+        let end = self.received.len() - answer.body.len() + length;
+        if answer.body.len() < length {
+            return None;
+        }
+        self.received.drain(..end);
+        Some(Answer { body: answer.body[..length].to_vec(), ..answer })
+    }
+
+    /// The server closes in good order.
+    pub async fn ended(mut self) {
+        let reading = self.stream.read_buf(&mut self.received);
+        let read = tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an end in time");
+        assert_eq!(read.expect("no reset"), 0);
     }
 }
 

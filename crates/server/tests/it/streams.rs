@@ -2,7 +2,7 @@
 
 mod drops;
 
-use codelab_protocol::{AgentStreamRequest, TurnStatus};
+use codelab_protocol::{AgentStreamRequest, Chunk, ChunkBody, CreateSession, TurnStatus};
 use codelab_testkit::{EventData, EventStream, Gate, Method, Reply, Seen, StreamEvent, TestServer, id, message};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ async fn the_log_can_be_read_from_any_number() {
     written(&server, "places").await;
     let all = server.log("places").await;
     let path = "/sessions/places/events?follow=false";
-    for after in 0..=6_u64 {
+    for after in 0..=5_u64 {
         let by_header = server.client.events(&id("places"), Some(after), false).await.unwrap();
         let by_header = Seen::all(by_header).await;
         let expected: Vec<u64> = (after + 1..=5).collect();
@@ -106,6 +106,40 @@ async fn the_log_can_be_read_from_any_number() {
         let tail = all.events.iter().skip_while(|event| event.id.is_none_or(|number| number <= after));
         assert_eq!(stored(&by_header), tail.filter(|event| event.id.is_some()).collect::<Vec<_>>());
     }
+}
+
+/// A purged session that was made anew, or a restored backup: what the reader knows is another log.
+#[tokio::test]
+async fn a_number_past_the_end_is_a_gap_and_then_the_log_from_its_start() {
+    let server = TestServer::start().await;
+    written(&server, "anew").await;
+    server.client.delete_session(&id("anew"), true).await.unwrap();
+    server.model.reply(Reply::text("Hello again."));
+    server.say_to("anew", "coder", "hello").await;
+    let all = server.log("anew").await;
+    let last = *all.ids().last().unwrap();
+    assert!(last < 5, "the new log is shorter");
+    let path = "/sessions/anew/events?follow=false";
+    for after in [last + 1, 5, u64::MAX] {
+        let seen = Seen::all(server.client.events(&id("anew"), Some(after), false).await.unwrap()).await;
+        let (gap, rest) = seen.events.split_first().unwrap();
+        let EventData::Chunk(Chunk { body: ChunkBody::Gap(gap_data), .. }) = &gap.data else { panic!("{gap:?}") };
+        assert_eq!((gap.id, gap_data.from, gap_data.to), (Some(0), last + 1, after));
+        assert_eq!(rest, all.events);
+        let by_query = server.client.raw(Method::GET, &format!("{path}&after={after}"), &[], "").await.unwrap().body;
+        assert!(String::from_utf8(by_query.to_vec()).unwrap().contains(r#""type":"gap""#), "after {after}");
+    }
+
+    // A session without events has nothing to follow the gap but what comes.
+    let empty = CreateSession { session_id: id("empty"), system_prompt: None };
+    server.client.create_session(&empty).await.unwrap();
+    let mut follower = server.follow("empty", 3).await;
+    let gap = follower.next().await.unwrap().unwrap();
+    assert!(has_text(&gap, r#""from":1,"to":3"#), "{gap:?}");
+    server.model.reply(Reply::text("Now."));
+    server.say_to("empty", "coder", "speak").await;
+    let seen = Seen::until_done(&mut follower).await;
+    assert_eq!(seen.ids(), (1..=seen.ids().len() as u64).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -12,5 +12,6 @@ mod redis;
 mod routes;
 mod service;
 mod shared;
+mod shares;
 mod spaces;
 mod tokens;

@@ -98,6 +98,35 @@ async fn active_tasks_are_finished_before_an_agent_leaves_service() {
 }
 
 #[tokio::test]
+async fn what_an_agent_has_begun_ends_also_when_it_is_out_of_service() {
+    let mut server = server().await;
+    server.model.default_reply(Reply::text("Done."));
+    let me = Person::user(&server, 1);
+    let project = me.project("p").await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let chat = me.chat(project).await;
+        server.model.reply(Reply::tool_call("read_file", json!({ "path": "a" })));
+        let asked = me.say(&chat, "coder", "read").await.expect(200);
+        waiting.push((chat, asked["pending"]["call_id"].as_str().unwrap().to_owned()));
+    }
+    me.tell(project, "agent_coder", "deregister").await.expect(200);
+    me.say(&me.chat(project).await, "coder", "go").await.refused(503, "AGENT_UNAVAILABLE");
+    for (number, (chat, call)) in waiting.into_iter().enumerate() {
+        let me = Person::user(&server, 1);
+        let path = |what: &str| format!("/my/chat/{chat}/tool_calls/{call}/{what}/");
+        me.post(&path("claim"), json!({ "client_id": "here" })).await.expect(200);
+        me.post(&path("result"), json!({ "client_id": "here", "result": "text" })).await.expect(200);
+        let ended = json!({ "busy": false, "message_count": 4 });
+        until("the turn ends", ended, async || me.get(&format!("/my/chat/sessions/{chat}")).await.expect(200)).await;
+        let said = me.get(&format!("/my/chat/{chat}/messages/")).await.expect(200);
+        assert_eq!(said["messages"][3]["content"], "Done.", "{number}: {said:#}");
+        // The second one waits through a restart.
+        server.restart().await;
+    }
+}
+
+#[tokio::test]
 async fn at_its_limit_an_agent_is_busy_and_the_next_task_waits() {
     let server = server().await;
     let gate = Gate::new();

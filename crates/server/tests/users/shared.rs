@@ -88,8 +88,11 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
     let Some(redis) = Redis::start().await else { return };
     let Some(database) = OwnDatabase::make("agents_shared").await else { return };
     let (redis_url, database_url) = (redis.url(), database.url.clone());
-    let settings = [("REDIS_URL", redis_url.as_str()), ("DATABASE_URL", database_url.as_str())];
+    let key = ("CODELAB_MASTER_KEY", "0123456789abcdef0123456789abcdef");
+    let settings = [("REDIS_URL", redis_url.as_str()), ("DATABASE_URL", database_url.as_str()), key];
     let (mut one, mut two) = (server_with(&settings).await, server_with(&settings).await);
+    let refused = TestServer::try_with(&settings[..2]).await.err().expect("each would break the other's audit log");
+    assert!(refused.to_string().contains("CODELAB_MASTER_KEY"), "{refused}");
     two.model.default_reply(Reply::text("Done."));
     let (here, there) = (Person::user(&one, 1), Person::user(&two, 1));
     let project = here.project("p").await;

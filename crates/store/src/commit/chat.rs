@@ -26,8 +26,8 @@ const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, succe
      JOIN project_agents ON project_agents.project_id = sessions.project_id \
      WHERE project_agents.name = $7 AND sessions.id = $8";
 
-const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, updated_at = $3 \
-     WHERE id = (SELECT project_id FROM sessions WHERE id = $4)";
+const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
+     granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
 
 /// The most that one model call is taken to use: a number that a model made up must not break the sums of all others.
 const MAX_PER_CALL: u64 = 1 << 40;
@@ -53,8 +53,14 @@ pub(super) fn append(commit: &mut Commit, stmts: &mut Vec<Stmt>) -> Result<(), S
         stmts.push(Stmt::any(INSERT_INTERACTION, params));
     }
     if let Some(budget) = commit.project_budget {
-        let limits = [Param::optional(budget.budget_micro_usd), Param::optional(budget.budget_tokens)];
-        let params = limits.into_iter().chain([budget.at.into(), commit.key.into()]).collect();
+        let params = vec![
+            Param::optional(budget.budget_micro_usd),
+            Param::optional(budget.budget_tokens),
+            budget.granted_micro_usd.into(),
+            budget.granted_tokens.into(),
+            budget.at.into(),
+            commit.key.into(),
+        ];
         stmts.push(Stmt::one(SET_BUDGET, params));
     }
     Ok(())

@@ -5,7 +5,7 @@ use codelab_protocol::ApprovalInfo;
 
 use super::{AuditAppended, Commit, NewSession};
 use crate::StoreError;
-use crate::row::{AuditRow, StoredEvent, StoredMessage};
+use crate::row::{AuditRow, MessageNotes, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
 
 const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, \
@@ -40,12 +40,12 @@ const UPDATE_SESSION_BOTH: &str = update_session!(", wake_at = $4, running = $5,
 const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
 
 const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, message_id, role, agent_id, name, \
-     tool_call_id, timestamp, error, usage, tool_calls, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+     tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
 
 const INSERT_TASK_MESSAGE: &str = "INSERT INTO task_messages (session_key, plan_id, task_id, ord, turn, message_id, \
-     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
+     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
 
 const INSERT_EVENT: &str = "INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
@@ -78,13 +78,14 @@ const INSERT_INPUT: &str = "INSERT INTO inputs (session_key, client_message_id, 
      VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 
 const INSERT_AUDIT: &str = "INSERT INTO audit_logs (session_key, ord, call_id, tool_name, original_args, \
-     original_digest, modified_args, modified_digest, decision, decided_by, reason, timestamp, hash) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
+     original_digest, modified_args, modified_digest, decision, decided_by, reason, reason_digest, timestamp, hash) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
 
-const INSERT_AUDIT_HEAD: &str = "INSERT INTO audit_heads (session_key, realm, session_id, count, head) \
-     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+const INSERT_AUDIT_HEAD: &str = "INSERT INTO audit_heads (session_key, realm, session_id, count, head, seal, \
+     keyed_from) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
 
-const MOVE_AUDIT_HEAD: &str = "UPDATE audit_heads SET count = $1, head = $2 WHERE session_key = $3 AND count = $4";
+const MOVE_AUDIT_HEAD: &str =
+    "UPDATE audit_heads SET count = $1, head = $2, seal = $3 WHERE session_key = $4 AND count = $5";
 
 pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     check_events(&commit.events)?;
@@ -212,6 +213,7 @@ fn own_messages(commit: &Commit) -> u64 {
 fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError> {
     let thread = stored.thread()?;
     let message = stored.message;
+    let notes = MessageNotes::of(&message).map_or(Ok(Param::Null), |notes| json(&notes))?;
     let tool_calls = match message.tool_calls.as_slice() {
         [] => Param::Null,
         calls => json(&calls)?,
@@ -232,6 +234,7 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
         message.error.into(),
         message.usage.as_ref().map_or(Ok(Param::Null), json)?,
         tool_calls,
+        notes,
         message.content.into(),
     ]);
     Ok(Stmt::one(sql, params))
@@ -311,12 +314,15 @@ fn append_audit(commit: &Commit, audit: &AuditAppended, stmts: &mut Vec<Stmt>) -
     for row in &audit.rows {
         stmts.push(insert_audit(commit.key.into(), row)?);
     }
-    let (count, head) = (Param::from(audit.head.count), Param::from(&audit.head.head));
+    let seal = Param::optional(audit.seal.as_ref());
+    let end = [Param::from(audit.head.count), Param::from(&audit.head.head), seal];
     stmts.push(if before == 0 {
-        let name = Param::text(audit.session_id.as_str());
-        Stmt::one(INSERT_AUDIT_HEAD, vec![commit.key.into(), audit.realm.as_str().into(), name, count, head])
+        let name = [commit.key.into(), audit.realm.as_str().into(), Param::text(audit.session_id.as_str())];
+        let params = name.into_iter().chain(end).chain([audit.head.keyed_from.into()]).collect();
+        Stmt::one(INSERT_AUDIT_HEAD, params)
     } else {
-        Stmt::one(MOVE_AUDIT_HEAD, vec![count, head, commit.key.into(), before.into()])
+        let params = end.into_iter().chain([commit.key.into(), before.into()]).collect();
+        Stmt::one(MOVE_AUDIT_HEAD, params)
     });
     Ok(())
 }
@@ -335,6 +341,7 @@ fn insert_audit(key: Param, row: &AuditRow) -> Result<Stmt, StoreError> {
         Param::text(&record.decision),
         Param::text(&record.decided_by),
         Param::optional_text(record.reason.as_deref()),
+        Param::optional(record.reason_digest.as_ref()),
         record.timestamp.into(),
         (&row.hash).into(),
     ];

@@ -50,7 +50,7 @@ impl Connector {
             let (client, driver) = self.config.connect(NoTls).await.map_err(|error| translate(&error))?;
             let driver = tokio::spawn(async move {
                 if let Err(error) = driver.await {
-                    tracing::warn!(error = %translate(&error), "a connection to the database ended");
+                    tracing::debug!(error = %translate(&error), "a connection to the database ended");
                 }
             });
             let connection =

@@ -13,7 +13,10 @@ pub(crate) fn translate(error: &Error) -> StoreError {
     let text = code.code();
     match text.get(..2).unwrap_or_default() {
         "53" if *code == SqlState::DISK_FULL => StoreError::DiskFull,
-        "08" | "28" | "3D" | "40" | "53" | "55" | "57" => StoreError::Unavailable(format!("PostgreSQL error {text}")),
+        // What is wrong with an address, in words: whoever starts a server reads this line alone.
+        "28" => StoreError::Unavailable(format!("PostgreSQL refused the user or the password (error {text})")),
+        "3D" => StoreError::Unavailable(format!("PostgreSQL has no database of this name (error {text})")),
+        "08" | "40" | "53" | "55" | "57" => StoreError::Unavailable(format!("PostgreSQL error {text}")),
         "58" => StoreError::Io(format!("PostgreSQL error {text}")),
         "XX" => StoreError::Corrupt(format!("PostgreSQL error {text}")),
         "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly,

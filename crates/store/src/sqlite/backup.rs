@@ -22,9 +22,16 @@ impl Sqlite {
     }
 }
 
+/// What was put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restored {
+    /// Its audit log was never sealed with a key.
+    pub is_from_before_the_key: bool,
+}
+
 /// Puts the database `from` in the place of `to`. `from` is checked first and stays as it is; `to` must not be in use.
 /// Blocks on the disk.
-pub fn restore_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
+pub fn restore_sqlite(from: &Path, to: &Path) -> Result<Restored, StoreError> {
     check_version()?;
     let (from, to) = (absolute(from)?, absolute(to)?);
     if !from.exists() {
@@ -33,12 +40,20 @@ pub fn restore_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     let _lock = DatabaseLock::take(&to)?;
     let source = open_source(&from)?;
     check_whole(&source)?;
+    let restored = Restored { is_from_before_the_key: !is_sealed(&source)? };
     let fresh = beside(&to, ".restoring");
     remove_if_there(&fresh)?;
     copy(&source, &fresh)?;
     retire(&to)?;
     std::fs::rename(&fresh, &to).map_err(|error| StoreError::io("cannot put the backup in place", &error))?;
-    sync_folder_of(&to)
+    sync_folder_of(&to)?;
+    Ok(restored)
+}
+
+fn is_sealed(source: &Connection) -> Result<bool, StoreError> {
+    let table = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'audit_seals'";
+    let count = |sql| source.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(translate);
+    Ok(count(table)? > 0 && count("SELECT COUNT(*) FROM audit_seals")? > 0)
 }
 
 fn open_source(path: &Path) -> Result<Connection, StoreError> {

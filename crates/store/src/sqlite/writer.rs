@@ -45,7 +45,7 @@ pub(super) enum Job {
 }
 
 pub(super) enum OtherJob {
-    Read(Box<dyn FnOnce(&Connection) + Send>),
+    Alone(Box<dyn FnOnce(&Connection) + Send>),
     Close(oneshot::Sender<()>),
 }
 
@@ -54,8 +54,9 @@ impl Job {
         Self::Write(WriteJob { stmts, reply })
     }
 
-    pub fn read(work: impl FnOnce(&Connection) + Send + 'static) -> Self {
-        Self::Other(OtherJob::Read(Box::new(work)))
+    /// Runs between two transactions, alone with the connection.
+    pub fn alone(work: impl FnOnce(&Connection) + Send + 'static) -> Self {
+        Self::Other(OtherJob::Alone(Box::new(work)))
     }
 
     pub fn close(done: oneshot::Sender<()>) -> Self {
@@ -100,7 +101,7 @@ fn serve(
             alone_in_a_row = if together > 1 { 0 } else { alone_in_a_row.saturating_add(1) };
         }
         match batch.other.take() {
-            Some(OtherJob::Read(work)) => work(connection),
+            Some(OtherJob::Alone(work)) => work(connection),
             Some(OtherJob::Close(done)) => {
                 queue.close();
                 closing.push(done);

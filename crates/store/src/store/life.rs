@@ -11,20 +11,31 @@ const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active =
      WHERE id = $2 AND deleted_at IS NULL AND last_activity < $3 AND running = 0";
 const RESTORE: &str = "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
 
+/// A reason stays where it is part of its row's hash: in rows from before there was a key.
+macro_rules! blank_audit {
+    () => {
+        "UPDATE audit_logs SET original_args = NULL, modified_args = NULL, \
+         reason = CASE WHEN reason_digest IS NULL THEN reason END WHERE "
+    };
+}
+pub(super) use blank_audit;
+
 // The session's own row goes first: from then on no commit of it can add anything.
-const PURGE: [&str; 12] = [
+const PURGE: [&str; 13] = [
     "DELETE FROM sessions WHERE id = $1",
     "DELETE FROM events WHERE session_key = $1",
     "DELETE FROM messages WHERE session_key = $1",
     "DELETE FROM task_messages WHERE session_key = $1",
     "DELETE FROM plans WHERE session_key = $1",
+    "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE session_key = $1 ON CONFLICT DO NOTHING",
     "DELETE FROM interactions WHERE session_key = $1",
     "DELETE FROM agent_contexts WHERE session_key = $1",
     "DELETE FROM agent_switches WHERE session_key = $1",
     "DELETE FROM pending_approvals WHERE session_key = $1",
     "DELETE FROM tool_calls WHERE session_key = $1",
     "DELETE FROM inputs WHERE session_key = $1",
-    "UPDATE audit_logs SET original_args = NULL, modified_args = NULL WHERE session_key = $1",
+    concat!(blank_audit!(), "session_key = $1"),
 ];
 
 // What a user deletes is gone, and nobody could bring it back: the chats of projects are for their users to clean up.
@@ -52,12 +63,12 @@ impl Store {
         self.write(Some(key), vec![Stmt::one(RESTORE, vec![key.into()])]).await.map(drop).map_err(missing)
     }
 
-    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without the arguments, and
-    /// so does what the session spent.
+    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without arguments and reasons, and so
+    /// does what the session spent.
     pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
         let mut stmts: Vec<_> = PURGE.iter().map(|sql| Stmt::any(sql, vec![key.into()])).collect();
         stmts[0].expect = crate::statement::Expect::One;
-        self.write(Some(key), stmts).await.map(drop).map_err(missing)
+        self.erase(Some(key), stmts).await.map_err(missing)
     }
 
     /// Sessions of the runtime realm without activity since `before` that are neither running nor deleted, by key;

@@ -9,7 +9,8 @@ use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::columns::Columns;
 use crate::row::{
-    ApprovalRow, ApprovalStatus, ContextRow, InputRow, Schedule, SessionRow, StoredEvent, StoredMessage, ToolCallRow,
+    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionRow, StoredEvent, StoredMessage,
+    ToolCallRow,
 };
 use crate::statement::Param;
 use crate::{Epoch, Realm, SessionKey, StoreError};
@@ -39,7 +40,7 @@ const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_
 
 macro_rules! message_columns {
     () => {
-        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, content"
+        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content"
     };
 }
 pub(super) use message_columns;
@@ -76,6 +77,9 @@ const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM eve
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const EVENT_SIZES: &str = "SELECT CAST(OCTET_LENGTH(body) AS BIGINT) FROM events WHERE session_key = $1 AND seq > $2 \
      ORDER BY seq LIMIT $3";
+// Counted in characters, and cast because PostgreSQL counts them in 32 bits.
+const EVENT_PIECE: &str = "SELECT SUBSTR(body, CAST(CAST($1 AS BIGINT) AS INTEGER), CAST(CAST($2 AS BIGINT) AS INTEGER)) \
+     FROM events WHERE session_key = $3 AND seq = $4";
 const SWITCHES: &str = "SELECT from_agent, to_agent, reason, confidence, switched_at FROM agent_switches \
      WHERE session_key = $1 ORDER BY ord";
 const CONTEXT: &str = "SELECT current_agent, switch_count, metadata, created_at, last_switch_at FROM agent_contexts \
@@ -147,6 +151,19 @@ impl Store {
     pub async fn events(&self, key: SessionKey, after_seq: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
         let list = SizedList { sizes: EVENT_SIZES, rows: EVENTS, decode: event };
         self.read_sized(list, vec![key.into(), after_seq.into()], limit as u64, None, MAX_PART_BYTES).await
+    }
+
+    /// A part of one event's body: at most `chars` characters after the first `skipped`. Empty past its end; `None` where
+    /// there is no such event.
+    pub async fn event_piece(
+        &self,
+        key: SessionKey,
+        seq: u64,
+        skipped: u64,
+        chars: u64,
+    ) -> Result<Option<String>, StoreError> {
+        let params = vec![(skipped + 1).into(), chars.into(), key.into(), seq.into()];
+        self.read_one(EVENT_PIECE, params, |row| row.string()).await
     }
 
     pub async fn switches(&self, key: SessionKey) -> Result<Vec<SwitchEntry>, StoreError> {
@@ -229,9 +246,20 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
     let (timestamp, error) = (row.time()?, row.flag()?);
     let usage = row.optional_json()?;
     let tool_calls = row.optional_json()?.unwrap_or_default();
+    let MessageNotes { answers, task_id, warnings } = row.optional_json()?.unwrap_or_default();
     let content = row.string()?;
-    let message =
-        Message { message_id, role, content, agent_id, name, tool_calls, tool_call_id, timestamp, usage, error };
+    let message = Message {
+        agent_id,
+        name,
+        tool_calls,
+        tool_call_id,
+        usage,
+        error,
+        answers,
+        task_id,
+        warnings,
+        ..Message::new(message_id, role, content, timestamp)
+    };
     Ok(StoredMessage { ord, turn, task: None, message })
 }
 
@@ -313,6 +341,7 @@ mod tests {
             (MESSAGES_OF_TASK, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
             (EVENTS, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
             (EVENT_SIZES, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
+            (EVENT_PIECE, "sqlite_autoindex_events_1 (session_key=? AND seq=?)"),
             (APPROVALS_PENDING, "pending_approvals_open"),
             (APPROVAL, "PRIMARY KEY (session_key=? AND call_id=?)"),
         ] {

@@ -12,11 +12,23 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
      lease_expires_at = excluded.lease_expires_at";
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
+// Changes nothing, and takes every step of a write.
+const PROBE: &str = "UPDATE servers SET lease_expires_at = lease_expires_at WHERE server_id = $1";
 const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const LEASES_AFTER: &str =
     "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
+
+// A lease tells how long there was no server, for the deadlines of sessions whose owner is gone: each needs its owner's and
+// all that ended later.
+const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
+     AND NOT EXISTS (SELECT 1 FROM sessions JOIN servers AS owners ON owners.server_id = sessions.owner \
+     WHERE sessions.wake_at IS NOT NULL AND sessions.deleted_at IS NULL \
+     AND owners.lease_expires_at <= servers.lease_expires_at) \
+     AND NOT EXISTS (SELECT 1 FROM sessions JOIN servers AS owners ON owners.server_id = sessions.owner \
+     WHERE sessions.running = 1 AND sessions.deleted_at IS NULL \
+     AND owners.lease_expires_at <= servers.lease_expires_at)";
 
 // Takes a session that nobody owns, that is ours, or whose owner's lease lapsed or is gone.
 const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
@@ -50,9 +62,19 @@ impl Store {
         self.write(None, vec![Stmt::one(RENEW, params)]).await.map(drop)
     }
 
+    /// Whether something can be written now: the same write as a renewed lease, without its effect.
+    pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
+        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])]).await.map(drop)
+    }
+
     /// Its sessions are free for others at once; the row tells since when.
     pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])]).await.map(drop)
+    }
+
+    /// Removes servers whose lease was over before `until` and that no session's deadline needs; how many.
+    pub async fn remove_dead_servers(&self, until: Timestamp) -> Result<u64, StoreError> {
+        Ok(self.write(None, vec![Stmt::any(REMOVE_DEAD, vec![until.into()])]).await?.rows)
     }
 
     /// Only for an embedded database, which one process holds: whoever else has a lease in it is gone, or lives on the

@@ -1,14 +1,17 @@
 //! The audit log as a chain: whole, tampered with, and after a purge.
 
 use codelab_protocol::arguments_digest;
-use codelab_store::audit_chain::{self, Break, BrokenAt};
-use codelab_store::{AuditAppended, AuditHead, AuditRecord, Commit, Realm, SessionKey, StoreError};
+use codelab_store::audit_chain::{self, AuditKey, Break, BrokenAt, ChainOf, Verified};
+use codelab_store::{
+    AuditAppended, AuditHead, AuditRecord, AuditRow, AuditSealed, Commit, Realm, SessionKey, Store, StoreError,
+};
 use serde_json::json;
 
-use crate::harness::{FIRST, Harness, at, call, id};
+use crate::harness::{FIRST, Harness, at, audit_key, call, id};
 
 fn record(n: u64) -> AuditRecord {
     let arguments = |text: &str| json!({"path": text}).as_object().unwrap().clone();
+    let reason = (n == 3).then(|| "because\0".to_owned());
     let (original, modified) = (arguments("a.py"), n.is_multiple_of(2).then(|| arguments("b.py")));
     AuditRecord {
         call_id: call(&format!("c{n}")),
@@ -17,36 +20,85 @@ fn record(n: u64) -> AuditRecord {
         original_args: Some(original),
         modified_digest: modified.as_ref().map(|modified| arguments_digest("write_file", modified)),
         modified_args: modified,
-        decision: "approve".to_owned(),
+        decision: "APPROVE".to_owned(),
         decided_by: "7".to_owned(),
-        reason: (n == 3).then(|| "because\0".to_owned()),
+        reason_digest: reason.as_deref().map(AuditRecord::digest_of_reason),
+        reason,
         timestamp: at(n as i64),
     }
 }
 
-fn appended(name: &str, head: &AuditHead, count: u64) -> AuditAppended {
-    let (mut rows, mut head) = (Vec::new(), head.clone());
-    for _ in 0..count {
-        rows.push(audit_chain::append(&head, Realm::Runtime, &id(name), record(head.count + 1)));
-        head = audit_chain::head_of(rows.last().unwrap());
-    }
-    AuditAppended { realm: Realm::Runtime, session_id: id(name), rows, head }
+fn with_chain<T>(key: SessionKey, name: &str, work: impl FnOnce(ChainOf<'_>) -> T) -> T {
+    work(ChainOf { key, realm: Realm::Runtime, session_id: &id(name) })
+}
+
+fn appended(key: SessionKey, name: &str, head: &AuditHead, records: Vec<AuditRecord>) -> AuditAppended {
+    with_chain(key, name, |of| {
+        let (mut rows, mut head) = (Vec::new(), head.clone());
+        for record in records {
+            let row = audit_chain::append(&audit_key(), &head, of, record);
+            head = audit_chain::head_after(&head, &row);
+            rows.push(row);
+        }
+        let seal = audit_chain::seal(&audit_key(), of, &head);
+        AuditAppended { realm: Realm::Runtime, session_id: id(name), rows, head, seal }
+    })
+}
+
+fn records(head: &AuditHead, count: u64) -> Vec<AuditRecord> {
+    (1..=count).map(|n| record(head.count + n)).collect()
+}
+
+async fn head_of(store: &Store, name: &str, key: SessionKey) -> Option<AuditHead> {
+    let session_id = id(name);
+    store.audit_head(ChainOf { key, realm: Realm::Runtime, session_id: &session_id }).await.unwrap()
+}
+
+async fn decide(harness: &Harness, name: &str, key: SessionKey, count: u64) {
+    let head = head_of(&harness.store, name, key).await.unwrap_or_else(audit_chain::genesis);
+    let mut commit = Commit::new(key, FIRST);
+    commit.audit = Some(appended(key, name, &head, records(&head, count)));
+    harness.store.commit(commit).await.unwrap();
 }
 
 /// Two commits: the second one follows the stored head.
 async fn session_with_log(harness: &Harness, name: &str) -> SessionKey {
     let key = harness.session(name).await;
     for count in [1, 3] {
-        let head = harness.store.audit_head(key).await.unwrap().unwrap_or_else(audit_chain::genesis);
-        let mut commit = Commit::new(key, FIRST);
-        commit.audit = Some(appended(name, &head, count));
-        harness.store.commit(commit).await.unwrap();
+        decide(harness, name, key, count).await;
     }
     key
 }
 
+/// Four decisions as they were stored before there was a key.
+async fn session_with_old_log(harness: &Harness, name: &str) -> SessionKey {
+    let key = harness.session(name).await;
+    let mut head = audit_chain::genesis();
+    let rows: Vec<AuditRow> = (1..=4)
+        .map(|ord| {
+            with_chain(key, name, |of| {
+                let record = AuditRecord { decision: "approve".to_owned(), reason_digest: None, ..record(ord) };
+                let hash = audit_chain::plain_hash(&head.head, of, ord, &record);
+                let row = AuditRow { ord, record, hash };
+                head = audit_chain::head_after(&head, &row);
+                row
+            })
+        })
+        .collect();
+    let mut commit = Commit::new(key, FIRST);
+    commit.audit = Some(AuditAppended { realm: Realm::Runtime, session_id: id(name), rows, head, seal: None });
+    harness.store.commit(commit).await.unwrap();
+    harness.tamper(&format!("UPDATE audit_heads SET keyed_from = NULL WHERE session_key = {key}")).await;
+    key
+}
+
+async fn verified(store: &Store, name: &str, key: SessionKey) -> Result<Verified, BrokenAt> {
+    let session_id = id(name);
+    store.verify_audit(ChainOf { key, realm: Realm::Runtime, session_id: &session_id }).await.unwrap()
+}
+
 async fn verify(harness: &Harness, name: &str, key: SessionKey) -> Result<(), BrokenAt> {
-    harness.store.verify_audit(key, Realm::Runtime, &id(name)).await.unwrap().map(drop)
+    verified(&harness.store, name, key).await.map(drop)
 }
 
 pub async fn a_whole_log_verifies_and_outlives_its_session(harness: Harness) -> Harness {
@@ -61,6 +113,7 @@ pub async fn a_whole_log_verifies_and_outlives_its_session(harness: Harness) -> 
     verify(&harness, "one", first).await.unwrap();
     let rows = harness.store.audit(first, None).await.unwrap();
     assert!(rows.iter().all(|row| row.record.original_args.is_none() && row.record.modified_args.is_none()));
+    assert!(rows.iter().all(|row| row.record.reason.is_none()), "what people wrote is gone");
 
     let mut named = Vec::new();
     let mut after = None;
@@ -74,16 +127,20 @@ pub async fn a_whole_log_verifies_and_outlives_its_session(harness: Harness) -> 
     harness
 }
 
+const CUT: &str = "DELETE FROM audit_logs WHERE session_key = $key AND ord = 4; UPDATE audit_heads SET count = 3, \
+     head = (SELECT hash FROM audit_logs WHERE session_key = $key AND ord = 3) WHERE session_key = $key";
+
 pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
     let set =
         |change: &str, ord: u64| format!("UPDATE audit_logs SET {change} WHERE session_key = $key AND ord = {ord}");
     let cases = [
-        (set("decision = 'reject'", 2), 2, Break::Hash),
+        (set("decision = 'REJECT'", 2), 2, Break::Hash),
         (set("decided_by = '8'", 1), 1, Break::Hash),
         (set("tool_name = 'read_file'", 1), 1, Break::Hash),
         (set("call_id = 'c9'", 4), 4, Break::Hash),
-        (set("reason = NULL", 3), 3, Break::Hash),
-        (set("reason = 'so'", 1), 1, Break::Hash),
+        (set("reason_digest = NULL", 3), 3, Break::Hash),
+        (set("reason = 'so'", 3), 3, Break::Reason),
+        (set("reason = 'so'", 1), 1, Break::Reason),
         (set("timestamp = timestamp + 1", 4), 4, Break::Hash),
         (set("original_digest = modified_digest", 2), 2, Break::Hash),
         (set("modified_digest = NULL", 2), 2, Break::Hash),
@@ -99,6 +156,12 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
         ("UPDATE audit_heads SET count = 3 WHERE session_key = $key".to_owned(), 4, Break::NotCounted),
         ("UPDATE audit_heads SET head = 'x' WHERE session_key = $key".to_owned(), 4, Break::Head),
         ("DELETE FROM audit_heads WHERE session_key = $key".to_owned(), 4, Break::HeadMissing),
+        ("UPDATE audit_heads SET seal = NULL WHERE session_key = $key".to_owned(), 4, Break::Head),
+        ("UPDATE audit_heads SET seal = head WHERE session_key = $key".to_owned(), 4, Break::Head),
+        // Cut off with everything that anybody can compute who has no key.
+        (CUT.to_owned(), 3, Break::Head),
+        // As if all of it was from before there was a key.
+        ("UPDATE audit_heads SET keyed_from = 5 WHERE session_key = $key".to_owned(), 1, Break::Hash),
     ];
     for (n, (sql, ord, why)) in cases.into_iter().enumerate() {
         let name = format!("t{n}");
@@ -118,32 +181,92 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
 
 pub async fn a_long_log_is_read_in_parts(harness: Harness) -> Harness {
     let key = harness.session("long").await;
-    let (mut rows, mut head) = (Vec::new(), audit_chain::genesis());
-    for n in 1..=5 {
-        let record = AuditRecord { reason: Some("r".repeat(40_000)), ..record(n) };
-        rows.push(audit_chain::append(&head, Realm::Runtime, &id("long"), record));
-        head = audit_chain::head_of(rows.last().unwrap());
-    }
+    let reason = "r".repeat(40_000);
+    let reason_digest = Some(AuditRecord::digest_of_reason(&reason));
+    let long = |n| AuditRecord { reason: Some(reason.clone()), reason_digest: reason_digest.clone(), ..record(n) };
     let mut commit = Commit::new(key, FIRST);
-    commit.audit = Some(AuditAppended { realm: Realm::Runtime, session_id: id("long"), rows, head });
+    commit.audit = Some(appended(key, "long", &audit_chain::genesis(), (1..=5).map(long).collect()));
     harness.store.commit(commit).await.unwrap();
     let first: Vec<_> = harness.store.audit(key, None).await.unwrap().iter().map(|row| row.ord).collect();
     assert_eq!(first, [1, 2], "no more than fit");
     verify(&harness, "long", key).await.unwrap();
     harness.tamper(&format!("UPDATE audit_logs SET reason = 'x' WHERE session_key = {key} AND ord = 5")).await;
-    assert_eq!(verify(&harness, "long", key).await, Err(BrokenAt { ord: 5, why: Break::Hash }));
+    assert_eq!(verify(&harness, "long", key).await, Err(BrokenAt { ord: 5, why: Break::Reason }));
     harness
 }
 
 pub async fn two_writers_cannot_fork_the_chain(harness: Harness) -> Harness {
     let key = session_with_log(&harness, "forked").await;
     for (claimed, count) in [(0, 1), (3, 1), (5, 1)] {
-        let mut head = harness.store.audit_head(key).await.unwrap().unwrap();
+        let mut head = head_of(&harness.store, "forked", key).await.unwrap();
         head.count = claimed;
         let mut commit = Commit::new(key, FIRST);
-        commit.audit = Some(appended("forked", &head, count));
+        commit.audit = Some(appended(key, "forked", &head, records(&head, count)));
         assert_eq!(harness.store.commit(commit).await, Err(StoreError::Conflict), "{claimed}");
     }
     verify(&harness, "forked", key).await.unwrap();
+    harness
+}
+
+pub async fn chains_from_before_the_key_are_sealed_once(harness: Harness) -> Harness {
+    let store = &harness.store;
+    let (old, plain) = (session_with_old_log(&harness, "old").await, session_with_old_log(&harness, "plain").await);
+    assert_eq!(store.audit_sealed().await.unwrap(), None);
+    assert_eq!(verify(&harness, "old", old).await, Err(BrokenAt { ord: 4, why: Break::Head }), "not sealed yet");
+    assert_eq!(store.seal_audit(false, at(9)).await.unwrap(), AuditSealed::Now { chains: 2 });
+    assert_eq!(store.seal_audit(false, at(10)).await.unwrap(), AuditSealed::Before);
+    decide(&harness, "old", old, 2).await;
+    assert_eq!(verified(store, "old", old).await, Ok(Verified { count: 6, unkeyed: 4 }));
+    assert_eq!(verified(store, "plain", plain).await, Ok(Verified { count: 4, unkeyed: 4 }));
+    let new = session_with_log(&harness, "new").await;
+    assert_eq!(verified(store, "new", new).await, Ok(Verified { count: 4, unkeyed: 0 }));
+
+    // Their plain hashes can be computed by anybody, but the seal, or the first keyed row, holds the last of them.
+    for (name, key, ord, why) in [("old", old, 5, Break::Hash), ("plain", plain, 4, Break::Head)] {
+        let (mut head, mut forged) = (audit_chain::genesis(), String::new());
+        for row in store.audit(key, None).await.unwrap().into_iter().take(4) {
+            let record = AuditRecord { decided_by: "somebody".to_owned(), ..row.record };
+            let hash = with_chain(key, name, |of| audit_chain::plain_hash(&head.head, of, row.ord, &record));
+            let change = format!("decided_by = 'somebody', hash = '{hash}'");
+            forged += &format!("UPDATE audit_logs SET {change} WHERE session_key = {key} AND ord = {}; ", row.ord);
+            head = audit_chain::head_after(&head, &AuditRow { ord: row.ord, record, hash });
+        }
+        if name == "plain" {
+            forged += &format!("UPDATE audit_heads SET head = '{}' WHERE session_key = {key}", head.head);
+        }
+        harness.tamper(&forged).await;
+        assert_eq!(verify(&harness, name, key).await, Err(BrokenAt { ord, why }), "{name}");
+    }
+    harness
+}
+
+/// Whoever writes to the database makes it look as if the upgrade was still to come.
+pub async fn an_installation_that_has_sealed_does_not_seal_again(harness: Harness) -> Harness {
+    let store = &harness.store;
+    assert_eq!(store.seal_audit(false, at(1)).await.unwrap(), AuditSealed::Now { chains: 0 });
+    let key = session_with_old_log(&harness, "forged").await;
+    harness.tamper("DELETE FROM audit_seals").await;
+    assert_eq!(store.seal_audit(true, at(2)).await.unwrap(), AuditSealed::NotAgain);
+    assert_eq!(store.audit_sealed().await.unwrap(), None);
+    // What is added to it proves nothing about it.
+    decide(&harness, "forged", key, 1).await;
+    assert!(verify(&harness, "forged", key).await.is_err());
+    harness
+}
+
+pub async fn another_key_verifies_nothing_and_is_known(harness: Harness) -> Harness {
+    harness.store.seal_audit(false, at(1)).await.unwrap();
+    let key = session_with_log(&harness, "keyed").await;
+    let with = |audit_key| Store::open_read_only(codelab_store::StoreOptions { audit_key, ..harness.options.clone() });
+    let other = with(Some(AuditKey::new(&[9; AuditKey::BYTES]))).await.unwrap();
+    assert_eq!(other.audit_sealed().await.unwrap(), Some(AuditSealed::WithAnotherKey));
+    assert_eq!(verified(&other, "keyed", key).await, Err(BrokenAt { ord: 1, why: Break::Hash }));
+    other.close().await;
+    let none = with(None).await.unwrap();
+    let session_id = id("keyed");
+    let of = ChainOf { key, realm: Realm::Runtime, session_id: &session_id };
+    assert!(matches!(none.verify_audit(of).await, Err(StoreError::Invalid(_))));
+    none.close().await;
+    verify(&harness, "keyed", key).await.unwrap();
     harness
 }

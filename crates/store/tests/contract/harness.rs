@@ -4,6 +4,7 @@ use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role, SessionId, TaskId,
     Timestamp, TurnId, UserId, arguments_digest,
 };
+use codelab_store::audit_chain::AuditKey;
 use codelab_store::{
     Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent, StoredMessage,
 };
@@ -54,6 +55,7 @@ impl Harness {
             }
         };
         let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
+        options.audit_key = Some(audit_key());
         adjust(&mut options);
         let store = Store::open(options.clone()).await.unwrap();
         Some(Self { store, options, place })
@@ -108,6 +110,10 @@ pub async fn execute_postgres(url: &str, sql: &str) {
     client.batch_execute(sql).await.unwrap();
     drop(client);
     let _ = driver.await;
+}
+
+pub fn audit_key() -> AuditKey {
+    AuditKey::new(&[7; AuditKey::BYTES])
 }
 
 pub fn random() -> u64 {
@@ -185,18 +191,8 @@ pub fn event(seq: u64, turn: u64) -> StoredEvent {
 }
 
 pub fn message(ord: u64, turn: u64, content: &str) -> StoredMessage {
-    let message = Message {
-        message_id: MessageId::parse(&format!("m{ord}")).unwrap(),
-        role: Role::User,
-        content: content.to_owned(),
-        agent_id: None,
-        name: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        timestamp: at(ord as i64),
-        usage: None,
-        error: false,
-    };
+    let id = MessageId::parse(&format!("m{ord}")).unwrap();
+    let message = Message::new(id, Role::User, content.to_owned(), at(ord as i64));
     StoredMessage { ord, turn: TurnId(turn), task: None, message }
 }
 

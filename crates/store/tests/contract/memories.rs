@@ -108,7 +108,8 @@ pub async fn each_interaction_is_indexed_once(harness: Harness) -> Harness {
 
     // One of them is removed while it is being indexed.
     let ids: Vec<_> = waiting.iter().map(|row| row.interaction.id).collect();
-    assert_eq!(other.clear_interactions(&agent("agent_writer"), at(6)).await.unwrap(), 1);
+    other.clear_interactions(&agent("agent_writer"), at(6)).await.unwrap();
+    assert_eq!(other.count_interactions(&agent("agent_writer")).await.unwrap(), 0);
     assert_eq!(store.mark_indexed(&ids).await.unwrap(), ids[2..]);
     assert!(store.unindexed_interactions(None, 10).await.unwrap().is_empty());
     assert_eq!(store.mark_indexed(&[]).await.unwrap(), []);
@@ -146,5 +147,37 @@ pub async fn what_is_remembered_goes_with_its_source(harness: Harness) -> Harnes
     assert_eq!(late, Err(StoreError::NotFound));
     assert_eq!(project.clear_interactions(&agent("agent_writer"), at(8)).await, Err(StoreError::NotFound));
     assert_eq!(texts(&kept, "agent_coder").await, ["kept"]);
+    harness
+}
+
+pub async fn what_was_deleted_is_noted_for_the_indexes(harness: Harness) -> Harness {
+    let (project, other) = (project_of(&harness, 1).await, project_of(&harness, 2).await);
+    let store = &harness.store;
+    let (coder, writer) = (agent("agent_coder"), agent("agent_writer"));
+    let purged = session_with(&harness, "purged", &project, &["of a session", "once more"]).await;
+    let kept = project.add_interaction(interaction("agent_writer", "kept")).await.unwrap();
+    let one = project.add_interaction(interaction("agent_writer", "one")).await.unwrap();
+    other.add_interaction(interaction("agent_coder", "of a project")).await.unwrap();
+    assert!(store.erased_interactions(10).await.unwrap().is_empty());
+
+    assert_eq!(project.delete_interaction(&coder, one, at(1)).await, Err(StoreError::NotFound), "another agent's");
+    assert_eq!(other.delete_interaction(&writer, one, at(1)).await, Err(StoreError::NotFound), "another user's");
+    project.delete_interaction(&writer, one, at(1)).await.unwrap();
+    assert_eq!(project.delete_interaction(&writer, one, at(2)).await, Err(StoreError::NotFound));
+    store.purge(purged).await.unwrap();
+    other.delete().await.unwrap();
+    assert_eq!(texts(&project, "agent_writer").await, ["kept"]);
+
+    let erased = store.erased_interactions(10).await.unwrap();
+    let mut places: Vec<_> = erased.iter().map(|row| (row.user_id, row.project_id, row.agent.as_str())).collect();
+    places.sort();
+    let (mine, theirs) = ((user(1), project.id()), (user(2), other.id()));
+    let coders = (mine.0, mine.1, "agent_coder");
+    assert_eq!(places, [coders, coders, (mine.0, mine.1, "agent_writer"), (theirs.0, theirs.1, "agent_coder")]);
+    assert!(erased.iter().all(|row| row.id != kept));
+    assert_eq!(store.erased_interactions(1).await.unwrap(), erased[..1]);
+    let ids: Vec<_> = erased[1..].iter().map(|row| row.id).collect();
+    store.forget_erased(&ids).await.unwrap();
+    assert_eq!(store.erased_interactions(10).await.unwrap(), erased[..1]);
     harness
 }

@@ -110,3 +110,48 @@ pub async fn it_is_known_when_servers_were_there(harness: Harness) -> Harness {
     assert!(store.leases_after(at(350)).await.unwrap().is_empty());
     harness
 }
+
+pub async fn dead_servers_are_removed_when_no_deadline_needs_them(harness: Harness) -> Harness {
+    let store = &harness.store;
+    for (server, until) in [("first", 100), ("owner", 200), ("later", 300), ("recent", 5_000), ("living", 90_000)] {
+        store.register_server(server, at(0), at(until)).await.unwrap();
+    }
+    let mut waiting = create("waiting");
+    let key = waiting.key;
+    waiting.create.as_mut().unwrap().owner = Some("owner".to_owned());
+    waiting.schedule = Some(Schedule { wake_at: Some(at(80_000)), running: false });
+    store.commit(waiting).await.unwrap();
+    // Without a deadline it does not count how long nobody was there.
+    let mut quiet = create("quiet");
+    quiet.create.as_mut().unwrap().owner = Some("first".to_owned());
+    store.commit(quiet).await.unwrap();
+
+    // The session's owner and whoever was there after it are needed, and nobody before.
+    assert_eq!(store.remove_dead_servers(at(1_000)).await.unwrap(), 1);
+    assert_eq!(store.server_lease("first").await.unwrap(), None);
+    assert_eq!(store.leases_after(at(199)).await.unwrap().len(), 4);
+    for running in [true, false] {
+        let mut commit = Commit::new(key, FIRST);
+        commit.schedule = Some(Schedule { wake_at: None, running });
+        store.commit(commit).await.unwrap();
+        assert_eq!(store.remove_dead_servers(at(1_000)).await.unwrap(), if running { 0 } else { 2 });
+    }
+    assert_eq!(store.leases_after(at(0)).await.unwrap().len(), 2, "those that were there lately stay");
+    assert!(store.claim_session(key, "living", at(2_000)).await.unwrap().is_some());
+    harness
+}
+
+pub async fn chat_ids_never_go_back_and_are_given_once(mut harness: Harness) -> Harness {
+    assert_eq!(harness.store.reserve_chat_ids(5_000, 100).await.unwrap(), (5_000, 5_100));
+    harness.restart().await;
+    let store = &harness.store;
+    // The clock was set back, then it stands still, then it goes on.
+    assert_eq!(store.reserve_chat_ids(1_000, 100).await.unwrap(), (5_100, 5_200));
+    assert_eq!(store.reserve_chat_ids(5_200, 100).await.unwrap(), (5_200, 5_300));
+    assert_eq!(store.reserve_chat_ids(9_000, 100).await.unwrap(), (9_000, 9_100));
+    let mut blocks = join_all((0..20).map(|_| store.reserve_chat_ids(0, 10))).await;
+    blocks.sort_by_key(|block| block.as_ref().ok().copied());
+    let starts: Vec<_> = blocks.into_iter().map(|block| block.unwrap().0).collect();
+    assert_eq!(starts, (0..20).map(|n| 9_100 + 10 * n).collect::<Vec<_>>());
+    harness
+}

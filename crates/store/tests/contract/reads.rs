@@ -1,7 +1,7 @@
 //! What can be read, and that reading disturbs nothing.
 
-use codelab_protocol::TurnId;
-use codelab_store::{Commit, MessageRange, Realm, Store, StoreError};
+use codelab_protocol::{CallId, TaskId, TurnId};
+use codelab_store::{Commit, MessageRange, Realm, Store, StoreError, StoredEvent};
 use futures_util::FutureExt as _;
 
 use crate::harness::{FIRST, Harness, at, create, event, message};
@@ -12,6 +12,11 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     commit.messages.extend((2..=9).map(|ord| message(ord, ord.div_ceil(3), "more")));
     // A message of the last turn that was queued while an earlier one still ran.
     commit.messages[6].turn = TurnId(4);
+    let noted = &mut commit.messages[7].message;
+    noted.answers = CallId::parse("call-1").ok();
+    noted.task_id = TaskId::parse("a").ok();
+    noted.warnings = vec!["cut".to_owned()];
+    let noted = noted.clone();
     harness.store.commit(commit).await.unwrap();
     harness.session("another").await;
     let last = |before, limit| MessageRange::Last { before, limit };
@@ -27,6 +32,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
         let ords: Vec<_> = found.iter().map(|message| message.ord).collect();
         assert_eq!(ords, expected.collect::<Vec<_>>(), "{range:?}");
     }
+    assert_eq!(harness.store.messages(key, last(None, 1)).await.unwrap()[0].message, noted);
     assert!(harness.store.messages(key, last(None, 0)).await.unwrap().is_empty());
     for (after, expected) in [(0, 1..=9), (3, 4..=9)] {
         let found = harness.store.history(key, after).await.unwrap();
@@ -45,6 +51,16 @@ pub async fn events_by_place(harness: Harness) -> Harness {
     for (after, limit, expected) in [(0, 100, vec![1, 2, 3, 4, 5, 6]), (2, 2, vec![3, 4]), (6, 9, vec![])] {
         assert_eq!(seqs(harness.store.events(key, after, limit).await.unwrap()), expected);
     }
+    let mut commit = Commit::new(key, FIRST);
+    commit.events.push(StoredEvent { body: "aйb😀cd".into(), ..event(7, 1) });
+    harness.store.commit(commit).await.unwrap();
+    for (skipped, chars, expected) in
+        [(0, 3, Some("aйb")), (3, 1, Some("😀")), (4, 9, Some("cd")), (6, 9, Some("")), (99, 1, Some(""))]
+    {
+        let piece = harness.store.event_piece(key, 7, skipped, chars).await.unwrap();
+        assert_eq!(piece.as_deref(), expected, "{chars} after {skipped}");
+    }
+    assert_eq!(harness.store.event_piece(key, 8, 0, 9).await.unwrap(), None);
     harness
 }
 

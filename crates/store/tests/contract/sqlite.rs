@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use codelab_store::{Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, restore_sqlite};
+use codelab_store::{
+    Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, StoredEvent, restore_sqlite,
+};
 use futures_util::future::join_all;
 
 use crate::harness::{Engine, FIRST, Harness, create, event, id, message};
@@ -160,4 +162,60 @@ async fn a_bad_backup_is_never_put_in_place() {
     let store = Store::open(harness.options.clone()).await.unwrap();
     assert!(store.session(Realm::Runtime, &id("precious")).await.unwrap().is_some());
     store.close().await;
+}
+
+/// Rows that SQLite moved from page to page leave copies behind, which `secure_delete` alone does not overwrite.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deleted_is_in_no_file_any_more() {
+    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.erase_delay_ms = 1).await.unwrap();
+    let mut keys = Vec::new();
+    for n in 0..40 {
+        keys.push(harness.session(&format!("s{n}")).await);
+    }
+    let canary = |n: usize| format!("canary-{n:03}-");
+    // Rows of many sizes, now here and now there, so that pages are split and filled again.
+    for round in 0..8_u64 {
+        let commits = keys.iter().enumerate().map(|(n, key)| {
+            let mut commit = Commit::new(*key, FIRST);
+            for part in 0..8 {
+                let (number, size) = (2 + round * 8 + part, [2, 18, 50, 120][(n + (round + part) as usize) % 4]);
+                commit.messages.push(message(number, 1, &canary(n).repeat(size)));
+                commit.events.push(StoredEvent { body: canary(n).repeat(size).into(), ..event(number, 1) });
+            }
+            harness.store.commit(commit)
+        });
+        assert!(join_all(commits).await.iter().all(Result::is_ok));
+    }
+    // Some go, the file is searched for all of them, and the others are whole.
+    for doomed in [0..5, 5..20, 20..39] {
+        for n in doomed.clone() {
+            harness.store.purge(keys[n]).await.unwrap();
+        }
+        gone(&harness, &(0..doomed.end).map(canary).collect::<Vec<_>>()).await;
+        let all = MessageRange::Last { before: None, limit: 100 };
+        assert_eq!(harness.store.messages(keys[39], all).await.unwrap().len(), 65);
+    }
+    // A deletion that a crash left behind is made up for at the next start.
+    harness.options.erase_delay_ms = 60_000;
+    harness.restart().await;
+    harness.store.purge(keys[39]).await.unwrap();
+    harness.options.erase_delay_ms = 1;
+    harness.restart().await;
+    gone(&harness, &[canary(39)]).await;
+    harness.finish().await;
+}
+
+/// Waits until no file beside the database holds any of these.
+async fn gone(harness: &Harness, canaries: &[String]) {
+    let folder = file(harness).parent().unwrap();
+    let found = || -> Vec<String> {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        let text: Vec<String> = files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect();
+        canaries.iter().filter(|canary| text.iter().any(|text| text.contains(canary.as_str()))).cloned().collect()
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !found().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "still there: {:?}", found());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }

@@ -1,7 +1,7 @@
 //! What agents spent: every call is counted once, for the user whose session made it.
 
-use codelab_protocol::{TurnId, Usage};
-use codelab_store::{Commit, NewSpending, ProjectBudget, SessionKey, StoreError, UsageSum};
+use codelab_protocol::{Patch, TurnId, Usage};
+use codelab_store::{Commit, NewSpending, ProjectBudget, ProjectChange, SessionKey, StoreError, UsageSum};
 
 use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
 use crate::users::{new_project, user};
@@ -143,7 +143,13 @@ pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) 
     let beside = mine.create_project(new_project("beside"), at(1)).await.unwrap();
     let key = spend(&harness, chat("s", user(1), project.id()), vec![]).await;
     let mut commit = Commit::new(key, FIRST);
-    let budget = ProjectBudget { budget_micro_usd: None, budget_tokens: Some(5000), at: at(7) };
+    let budget = ProjectBudget {
+        budget_micro_usd: None,
+        budget_tokens: Some(5000),
+        granted_micro_usd: 0,
+        granted_tokens: 4000,
+        at: at(7),
+    };
     commit.project_budget = Some(budget);
     let mut stale = commit.clone();
     stale.epoch = codelab_store::Epoch(0);
@@ -152,6 +158,11 @@ pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) 
     harness.store.commit(commit).await.unwrap();
     let row = mine.project(project.id()).await.unwrap().unwrap().row().clone();
     assert_eq!((row.budget_micro_usd, row.budget_tokens, row.updated_at), (None, Some(5000), at(7)));
+    assert_eq!((row.granted_micro_usd, row.granted_tokens), (0, 4000));
+    // What a person sets is granted by nobody.
+    let set = ProjectChange { budget_tokens: Patch::Value(9), ..ProjectChange::default() };
+    let row = project.change(set, at(8)).await.unwrap();
+    assert_eq!((row.budget_tokens, row.granted_tokens), (Some(9), 0));
     assert_eq!(mine.project(beside.id()).await.unwrap().unwrap().row(), beside.row());
     assert!(mine.session(&id("s")).await.unwrap().is_some());
     harness

@@ -121,6 +121,12 @@ impl State {
     /// about, as it is now.
     pub fn apply(&mut self, event: &ChatEvent, before: &Before) -> Vec<Block> {
         let mut out = Vec::new();
+        if starts_over(event) {
+            // What was shown stays on the screen, but nothing of it can be decided or answered any more.
+            self.become_session(Self::default());
+            out.push(Block::Notice("the server has another log of this session; it follows from its start".to_owned()));
+            return out;
+        }
         self.take(&event.body, before, &mut out);
         out
     }
@@ -244,6 +250,8 @@ impl State {
     fn message(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
         let message = &created.message;
         match message.role {
+            // Shown as what it answers: the result of the call that asked.
+            Role::User if message.answers.is_some() => {}
             Role::User if created.origin.task_id.is_none() => {
                 self.last_answer = None;
                 if !self.is_working() {
@@ -258,7 +266,7 @@ impl State {
             Role::Assistant if self.is_main(&created.origin) => self.answer(created, out),
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
-        out.extend(created.warnings.iter().map(|warning| Block::Notice(warning.clone())));
+        out.extend(message.warnings.iter().map(|warning| Block::Notice(warning.clone())));
     }
 
     fn answer(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
@@ -411,3 +419,7 @@ pub fn approval_kind(
 #[cfg(test)]
 #[path = "state/tests.rs"]
 mod tests;
+/// Whether this is a gap before the first event: the numbers that were known are another log's.
+fn starts_over(event: &ChatEvent) -> bool {
+    matches!(event.body, ChatEventBody::Gap(_)) && event.seq == Some(0)
+}

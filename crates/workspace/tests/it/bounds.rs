@@ -10,7 +10,7 @@ use crate::walls::walls;
 
 const MIB: u64 = 1024 * 1024;
 /// Nothing here may go on for long, whatever the machine does besides.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(45);
 
 #[tokio::test]
 async fn a_command_that_takes_too_much_is_ended_and_told_why() {

@@ -171,6 +171,21 @@ async fn without_a_sandbox_every_command_asks() {
     assert_eq!(Sandbox::None.as_str(), "none");
 }
 
+/// The client knows where its workspace is.
+#[tokio::test]
+async fn an_absolute_path_asks_unless_it_is_beneath_the_root() {
+    let lab = Lab::behind(&Sandbox::Landlock);
+    let asks = |path: &std::path::Path| {
+        let command = format!("cat '{}'", path.display());
+        let arguments = arguments_of("execute_command", json!({ "command": command }));
+        matches!(lab.workspace.review(&arguments), Verdict::Ask(_))
+    };
+    assert!(!asks(&lab.root.join("src/a.rs")));
+    assert!(asks(&lab.root.join("../a.rs")));
+    assert!(asks(&lab.outside.join("secret.txt")));
+    assert!(asks(&lab.home.join(".bashrc")));
+}
+
 #[tokio::test]
 async fn a_program_that_cannot_be_started_again_is_an_error() {
     for program in ["/no/such/program", "/bin/true"] {

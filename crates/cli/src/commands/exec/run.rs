@@ -166,6 +166,8 @@ impl Run {
                 self.response = (!done.response.is_empty()).then_some(done.response);
             }
             ChatEventBody::Error(error) if error.origin.task_id.is_none() => self.error = Some(error.error.message),
+            // A log that starts over tells again what came of the task.
+            ChatEventBody::Gap(_) => (self.workflow, self.response, self.error) = (None, None, None),
             _ => {}
         }
         None

@@ -147,7 +147,7 @@ impl<'a> Known<'a> {
     fn client_result(&self, content: &str, ledger: &Ledger) -> bool {
         let answered = self.ledger.map_or(Outcome::Refused, Call::answered);
         let row = self.audit.first();
-        let is_rejected = row.is_some_and(|row| row.decision == "reject");
+        let is_rejected = row.is_some_and(|row| row.decision == "REJECT");
         if is_rejected {
             return content.starts_with("A person rejected this call") && !answered.is_possible();
         }
@@ -169,8 +169,7 @@ fn may_be_cancelled(ledger: &Ledger) -> bool {
 fn with_note(edited: Option<&Map<String, Value>>, result: String) -> String {
     match edited {
         Some(arguments) => {
-            let ran = Value::Object(arguments.clone());
-            format!("[A person changed the arguments before it ran: {ran}]\n{result}")
+            serde_json::json!({"result": result, "arguments_changed_by_a_person_to": arguments}).to_string()
         }
         None => result,
     }
@@ -178,9 +177,9 @@ fn with_note(edited: Option<&Map<String, Value>>, result: String) -> String {
 
 fn fits(choice: &Choice, row: &AuditEntry) -> bool {
     match choice {
-        Choice::Approve { .. } => row.decision == "approve" && row.modified_args.is_none(),
-        Choice::Edit(arguments) => row.decision == "edit" && row.modified_args.as_ref() == Some(arguments),
-        Choice::Reject => row.decision == "reject" && row.modified_args.is_none(),
+        Choice::Approve { .. } => row.decision == "APPROVE" && row.modified_args.is_none(),
+        Choice::Edit(arguments) => row.decision == "EDIT" && row.modified_args.as_ref() == Some(arguments),
+        Choice::Reject => row.decision == "REJECT" && row.modified_args.is_none(),
     }
 }
 

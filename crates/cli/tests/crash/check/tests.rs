@@ -29,18 +29,7 @@ fn plans() -> [Plan; 2] {
 }
 
 fn message(number: usize, role: Role, content: &str) -> Message {
-    Message {
-        message_id: MessageId::parse(&format!("msg-{number}")).unwrap(),
-        role,
-        content: content.to_owned(),
-        agent_id: None,
-        name: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        timestamp: AT,
-        usage: None,
-        error: false,
-    }
+    Message::new(MessageId::parse(&format!("msg-{number}")).unwrap(), role, content.to_owned(), AT)
 }
 
 fn arguments(plan: &Plan) -> (&'static str, Map<String, Value>) {
@@ -132,7 +121,7 @@ fn found() -> Found {
         tool_name: tool_name.to_owned(),
         original_args: Some(original),
         modified_args: None,
-        decision: "approve".to_owned(),
+        decision: "APPROVE".to_owned(),
         decided_by: "1".to_owned(),
         reason: None,
         timestamp: AT,

@@ -32,7 +32,9 @@ impl CallFound<'_> {
 pub fn read<'a>(ledger: &Ledger, history: &'a [Message]) -> (Vec<TurnFound<'a>>, Vec<String>) {
     let mut turns = Vec::new();
     let mut problems = Vec::new();
-    let mut rest = history;
+    // The answer to a question begins no turn; it is the result of a call as well, and compared as that.
+    let history: Vec<&Message> = history.iter().filter(|message| message.answers.is_none()).collect();
+    let mut rest = history.as_slice();
     while let Some((first, after)) = rest.split_first() {
         let length = after.iter().take_while(|message| message.role != Role::User).count();
         let (work, later) = after.split_at(length);
@@ -46,10 +48,10 @@ pub fn read<'a>(ledger: &Ledger, history: &'a [Message]) -> (Vec<TurnFound<'a>>,
     (turns, problems)
 }
 
-fn turn<'a>(plan: &Plan, work: &'a [Message], problems: &mut Vec<String>) -> TurnFound<'a> {
+fn turn<'a>(plan: &Plan, work: &[&'a Message], problems: &mut Vec<String>) -> TurnFound<'a> {
     let mut calls = Vec::new();
     let mut step_index = 0;
-    let mut rest = work.iter().peekable();
+    let mut rest = work.iter().copied().peekable();
     while let Some(answer) = rest.next() {
         let expected = plan.kept(step_index);
         let made: Vec<_> = answer.tool_calls.iter().map(|call| (call.name.as_str(), &call.arguments)).collect();

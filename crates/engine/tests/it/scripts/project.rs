@@ -1,6 +1,6 @@
 //! The lines of a script that only a project's session has.
 
-use codelab_engine::{Budget, Closed, Input, Team};
+use codelab_engine::{Budget, Closed, Input, Spending, Team};
 use codelab_protocol::{AgentName, ClientId, ErrorCode, ModelOutput, Usage};
 use serde_json::{Value, json};
 
@@ -40,12 +40,23 @@ impl Play {
                     self.apply(Input::PlaceLost { lane, closed });
                 }
             }
+            "deregister" => self.stage.space.agents.entry(name(rest)).or_default().retired = true,
             "no agents" => self.stage.team = Team::of_project(Vec::new()),
             "nobody attached" => self.stage.space.client_attached = false,
+            "announced" => {
+                let call = self.session.model_calls()[0].0;
+                self.apply(Input::ModelWaits { call, ms: rest.parse::<u64>().unwrap() * 1000 });
+            }
             "price" => self.stage.space.price_usd = rest.parse().ok(),
             "usual" => self.stage.space.usual_tokens = rest.parse().ok(),
-            "project budget" => self.stage.space.budget = budget(rest),
-            "call" => self.stage.space.call.tokens = budget(rest).tokens.unwrap(),
+            "project budget" => {
+                (self.stage.space.budget, self.stage.space.granted) = (budget(rest), Spending::default())
+            }
+            "prompt" => self.stage.space.prompt_tokens = rest.parse().unwrap(),
+            "others call" => {
+                self.stage.space.others_reserved.tokens = rest.parse().unwrap();
+                self.apply(Input::RoomChanged);
+            }
             _ => return false,
         }
         true
@@ -99,7 +110,8 @@ fn client_id(name: &str) -> ClientId {
 
 fn budget(text: &str) -> Budget {
     let tokens = text.strip_prefix("tokens=").map(|tokens| tokens.parse().unwrap());
-    Budget { usd: None, tokens }
+    let usd = text.strip_prefix("usd=").map(|usd| usd.parse().unwrap());
+    Budget { usd, tokens }
 }
 
 /// `a=coder b=writer<a` as the planner would write it; anything else as it is.

@@ -1,6 +1,6 @@
 //! How effects read in a transcript.
 
-use codelab_engine::{Budget, Effect, EventBody, Purpose};
+use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{ChatEventBody, ChunkBody, ErrorData, Origin, Plan, Role, ToolCallChunk};
 use serde_json::{Map, Value};
 
@@ -35,33 +35,42 @@ pub fn effect(effect: &Effect) -> Option<String> {
             format!("audit {} by {}: {}{modified}", row.decision.as_str(), row.decided_by, json(&row.original))
         }
         Effect::Title(title) => format!("title {title}"),
-        Effect::CallModel(call) => match &call.purpose {
-            Purpose::Classify { .. } => format!("classify, attempt {}", call.id.attempt),
-            Purpose::Step { origin, .. } => {
-                let (step, attempt) = (call.id.step, call.id.attempt);
-                format!("call model for {}{}, step {step}, attempt {attempt}", call.agent, of(origin))
-            }
-            Purpose::Plan { repair: None } => format!("ask for a plan, attempt {}", call.id.attempt),
-            Purpose::Plan { repair: Some(repair) } => {
-                format!("ask for a better plan, attempt {}: {}", call.id.attempt, repair.error)
-            }
-            Purpose::Summarize { from, before } => {
-                format!("sum up messages {from}..{before}, attempt {}", call.id.attempt)
-            }
-            Purpose::Join { results, .. } => format!("join {} results, attempt {}", results.len(), call.id.attempt),
-        },
+        Effect::CallModel(call) => {
+            let most = call.max_tokens.map(|tokens| format!(", at most {tokens} tokens")).unwrap_or_default();
+            format!("{}{most}", asked(call))
+        }
         Effect::PlanSaved { plan, .. } => format!("plan saved: {}", statuses(plan)),
         Effect::Spent(spent) => {
             let task = spent.task.as_ref().map(|task| format!("[{task}]")).unwrap_or_default();
             format!("spent by {}{task}: {} tokens", spent.agent, spent.usage.total_tokens)
         }
-        Effect::ProjectBudget(budget) => format!("project budget: {}", limits(budget)),
+        Effect::ProjectBudget { budget, granted } => {
+            format!("project budget: {}, {} tokens by approvals", limits(budget), granted.tokens)
+        }
         Effect::Remember(past) => {
             let how = if past.success { "success" } else { "failure" };
             format!("{} remembers a {how}: {}", past.agent, past.text.replace('\n', " / "))
         }
         Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputTaken { .. } => return None,
     })
+}
+
+fn asked(call: &ModelCall) -> String {
+    match &call.purpose {
+        Purpose::Classify { .. } => format!("classify, attempt {}", call.id.attempt),
+        Purpose::Step { origin, .. } => {
+            let (step, attempt) = (call.id.step, call.id.attempt);
+            format!("call model for {}{}, step {step}, attempt {attempt}", call.agent, of(origin))
+        }
+        Purpose::Plan { repair: None } => format!("ask for a plan, attempt {}", call.id.attempt),
+        Purpose::Plan { repair: Some(repair) } => {
+            format!("ask for a better plan, attempt {}: {}", call.id.attempt, repair.error)
+        }
+        Purpose::Summarize { from, before } => {
+            format!("sum up messages {from}..{before}, attempt {}", call.id.attempt)
+        }
+        Purpose::Join { results, .. } => format!("join {} results, attempt {}", results.len(), call.id.attempt),
+    }
 }
 
 fn chunk(body: &ChunkBody) -> String {
@@ -136,7 +145,11 @@ fn chat(body: &ChatEventBody) -> String {
         E::ToolCallClosed(closed) => format!("tool_call_closed {:?}", closed.outcome),
         E::ApprovalRequest(request) => {
             let approval = &request.approval;
-            format!("approval_request{} {}: {}", of(&request.origin), approval.kind, approval.reason)
+            let set_aside = match &approval.arguments.get("reserved") {
+                Some(reserved) => format!(", {} set aside", reserved["tokens"]),
+                None => String::new(),
+            };
+            format!("approval_request{} {}: {}{set_aside}", of(&request.origin), approval.kind, approval.reason)
         }
         E::ApprovalResolved(resolved) => {
             format!("approval_resolved {} {} by {}", resolved.kind, resolved.decision, resolved.decided_by)

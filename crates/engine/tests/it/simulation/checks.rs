@@ -91,7 +91,7 @@ impl Record {
                     }
                 }
                 Effect::ApprovalMoved { .. } | Effect::Switched(_) | Effect::InputTaken { .. } | Effect::Title(_) => {}
-                Effect::PlanSaved { .. } | Effect::Spent(_) | Effect::ProjectBudget(_) | Effect::Remember(_) => {
+                Effect::PlanSaved { .. } | Effect::Spent(_) | Effect::ProjectBudget { .. } | Effect::Remember(_) => {
                     panic!("an effect of projects")
                 }
             }
@@ -143,6 +143,10 @@ impl Record {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.messages += 1;
         match record.message.role {
+            // It answers a question of the turn that runs.
+            Role::User if record.message.answers.is_some() => {
+                assert_eq!(self.begun.last(), Some(&record.turn), "an answer in another turn");
+            }
             Role::User => {
                 assert!(self.begun.last().is_none_or(|last| *last < record.turn), "messages changed their order");
                 self.begun.push(record.turn);

@@ -91,12 +91,12 @@ impl Life {
         stage.limits.tool_result_timeout_seconds = 5 + rng.below(300) as u64;
         stage.limits.approval_timeout_seconds = *rng.pick(&[0, 20, 300]).unwrap();
         stage.space.default_limit = 1 + rng.below(4);
-        stage.space.call.tokens = rng.below(30) as u64;
-        stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(400) as u64);
+        stage.space.prompt_tokens = rng.below(300) as u64;
+        stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(9000) as u64);
         if rng.one_in(2) {
             stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
         }
-        let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(400) as u64) };
+        let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(9000) as u64) };
         let crash_rate = *rng.pick(&[12, 40, 200, usize::MAX]).unwrap();
         let max_tasks = *rng.pick(&[2, 4, 8, 16]).unwrap();
         let (session, record) = (project_session(budget), Record::default());
@@ -197,6 +197,7 @@ impl Life {
             19 if self.rng.one_in(2) => Input::Cancel { drop_queue: self.rng.one_in(3) },
             20 => self.retry(),
             21 if self.rng.one_in(3) => Input::ClientGone { client_id: self.client() },
+            22 if self.rng.one_in(2) => Input::RoomChanged,
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
                 Input::Tick
@@ -226,7 +227,8 @@ impl Life {
         let asked = self.session.pending_approvals().next().map(|approval| approval.call_id.clone());
         match asked {
             Some(asked) => self.decision(asked),
-            None => Input::Tick,
+            // What waits for room hears of it.
+            None => Input::RoomChanged,
         }
     }
 
@@ -256,12 +258,19 @@ impl Life {
             0 => space.others_enter(&agent),
             1 | 2 => space.others_leave(&agent),
             3 if self.rng.one_in(4) => space.close(&agent),
-            4 => space.agents.entry(agent).or_default().closed = false,
+            3 if self.rng.one_in(4) => space.agents.entry(agent).or_default().retired = true,
+            4 => {
+                let places = space.agents.entry(agent).or_default();
+                (places.closed, places.retired) = (false, false);
+            }
+            5 => space.others_reserved.tokens = self.rng.below(3000) as u64,
+            6 => space.others_reserved.tokens = 0,
             _ => {}
         }
     }
 
     fn others_go(&mut self) {
+        self.stage.space.others_reserved.tokens = 0;
         for agent in AGENTS {
             self.stage.space.others_leave(&agent.parse().unwrap());
         }

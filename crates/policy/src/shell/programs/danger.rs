@@ -131,8 +131,11 @@ const REASONS: &[(&[&str], &str)] = &[
         "runs other commands",
     ),
     (
-        &["env", "export", "unset", "declare", "typeset", "local", "readonly", "setenv", "shopt", "hash", "let"],
-        "changes the environment",
+        &[
+            "compgen", "declare", "env", "export", "hash", "let", "local", "printenv", "readonly", "setenv", "shopt",
+            "typeset", "unset",
+        ],
+        "changes or shows the environment",
     ),
     (
         &[

@@ -124,7 +124,9 @@ pub(super) fn test(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     };
     let status = |word: &Word| matches!(word.text.as_str(), "$?" | "$#");
     let known = |word: &Word| {
-        word.exact().is_some_and(|text| !text.contains(['[', '`', '/', '~']) && !["-v", "-R", "-t"].contains(&text))
+        word.exact().is_some_and(|text| {
+            !text.contains(['[', '`', '/', '~']) && !text.contains("..") && !["-v", "-R", "-t"].contains(&text)
+        })
     };
     match simple_test(scene, tested)? {
         true => Ok(()),

@@ -72,7 +72,7 @@ pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
         match text {
             "-F" | "-v" => value_expected = true,
             _ if program.is_none() && (text.starts_with("-F") || text.starts_with("-v")) => {}
-            _ if program.is_none() && text.starts_with('-') => {
+            _ if text.starts_with('-') && text != "-" => {
                 return Err(Finding::new(format!("awk: the option {text} is not known to be safe")));
             }
             _ if program.is_none() => program = Some(word),

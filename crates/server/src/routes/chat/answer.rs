@@ -17,6 +17,13 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult, retry_after};
 
+/// What only readers get that take large events in pieces.
+macro_rules! large {
+    () => {
+        Item::LargeBegins { .. } | Item::LargePiece(_) | Item::LargeEnds
+    };
+}
+
 /// How long a request waits for an earlier message to end, or for a place at its agent.
 const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -27,6 +34,8 @@ struct Seen {
     queued: Option<u64>,
     user_message: Option<MessageId>,
     answer: Option<MessageId>,
+    /// What was said about the answers of this turn, each once.
+    warnings: Vec<String>,
     agent: AgentName,
     completed: Option<TaskCompleted>,
     error: Option<ErrorData>,
@@ -48,8 +57,13 @@ fn acceptance(first: Option<&ChatEventBody>) -> Response {
         }
         Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => {
             let message_id = Some(created.message.message_id.clone());
-            (message_id, AcceptedStatus::Accepted, created.workflow_id.clone(), None)
+            let status = match created.message.answers {
+                Some(_) => AcceptedStatus::Answered,
+                None => AcceptedStatus::Accepted,
+            };
+            (message_id, status, created.workflow_id.clone(), None)
         }
+        // An answer that an earlier version stored.
         _ => (None, AcceptedStatus::Answered, None, None),
     };
     let is_planned = first.is_some_and(is_planned);
@@ -90,7 +104,7 @@ fn is_planned(first: &ChatEventBody) -> bool {
     match first {
         ChatEventBody::MessageQueued(queued) => queued.workflow_id.is_some(),
         ChatEventBody::MessageCreated(created) => created.workflow_id.is_some(),
-        // The answer to a question.
+        // An answer that an earlier version stored.
         ChatEventBody::ToolResult(result) => result.origin.plan_id.is_some(),
         _ => false,
     }
@@ -102,7 +116,8 @@ async fn next_event(reader: &mut Reader) -> ApiResult<Option<ChatEvent>> {
         match reader.next().await? {
             Some(Item::Event(stored)) => return parse(&stored.body).map(Some),
             Some(Item::Settled(_)) | None => return Ok(None),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. } | large!()) => {}
         }
     }
 }
@@ -121,6 +136,7 @@ impl Seen {
             queued: None,
             user_message: None,
             answer: None,
+            warnings: Vec::new(),
             agent,
             completed: None,
             error: None,
@@ -140,7 +156,8 @@ impl Seen {
                 self.note(event);
             }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
-            Some(Item::Delta(_) | Item::Gap { .. }) => {}
+            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. } | large!()) => {}
             // The server stops; the turn goes on when it is back.
             None => {
                 return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
@@ -175,7 +192,14 @@ impl Seen {
             ChatEventBody::MessageCreated(created) if created.message.role == Role::User => {
                 self.user_message = Some(created.message.message_id);
             }
-            ChatEventBody::MessageCreated(created) => self.answer = Some(created.message.message_id),
+            ChatEventBody::MessageCreated(created) => {
+                self.answer = Some(created.message.message_id);
+                for warning in created.message.warnings {
+                    if !self.warnings.contains(&warning) {
+                        self.warnings.push(warning);
+                    }
+                }
+            }
             ChatEventBody::DirectAgentCall(call) => self.agent = call.agent,
             // The way back at the end is no agent's that answers.
             ChatEventBody::AgentSwitched(switch) if !switch.to_agent.is_orchestrator() => self.agent = switch.to_agent,
@@ -194,11 +218,12 @@ impl Seen {
     }
 
     fn answer(&mut self, status: TurnStatus) -> ApiResult<Response> {
-        let Some(message_id) = self.answer.clone().or(self.user_message.clone()) else {
+        let Some(message_id) = self.user_message.clone() else {
             return Err(ApiError::new(ErrorCode::DbReadError, "The turn's events could not be read"));
         };
         let mut answer = DirectAnswer {
             message_id,
+            response_message_id: self.answer.clone(),
             mode: ChatMode::Direct,
             agent: self.agent.clone(),
             status,
@@ -206,6 +231,7 @@ impl Seen {
             response: None,
             context: Vec::new(),
             usage: None,
+            warnings: std::mem::take(&mut self.warnings),
             pending: None,
             error: None,
             error_type: None,
@@ -216,7 +242,7 @@ impl Seen {
         let code = match status {
             TurnStatus::Completed => {
                 if let Some(completed) = self.completed.take() {
-                    answer.message_id = completed.message_id;
+                    answer.response_message_id = Some(completed.message_id);
                     answer.agent = completed.agent;
                     answer.response = Some(completed.response);
                     answer.context = completed.context;
@@ -239,9 +265,7 @@ impl Seen {
                 code
             }
             TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer => {
-                if let Some(user_message) = self.user_message.take() {
-                    answer.message_id = user_message;
-                }
+                answer.response_message_id = None;
                 answer.pending = self.pending.take();
                 StatusCode::OK
             }

@@ -2,19 +2,24 @@
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision, OpenApproval,
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision,
+    MessageAccepted, OpenApproval,
 };
 
+use super::super::frame::ChatFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
 use super::super::{Invalid, Refused, decisions};
-use super::MyChat;
+use super::messages::wants_events;
+use super::{MyChat, answer};
 use crate::app::App;
 use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
+use crate::sse;
 
 /// The call a path names.
 pub(in super::super) struct CallPath(pub CallId);
@@ -79,6 +84,9 @@ pub(in super::super) async fn decide(
 }
 
 /// Answer a question
+///
+/// The answer is a user's message of the session, so the reply is that of a message: its events with
+/// `Accept: text/event-stream`, otherwise its `message_id` as soon as it is durable.
 #[utoipa::path(
     post,
     path = "/my/chat/{session_id}/questions/{call_id}/answer",
@@ -87,7 +95,8 @@ pub(in super::super) async fn decide(
     params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The question")),
     request_body = AnswerQuestion,
     responses(
-        (status = 200, description = "Answered; the turn goes on", body = ChatAck),
+        (status = 200, description = "The events of the answer", body = ChatFrame, content_type = "text/event-stream"),
+        (status = 202, description = "Answered and durable; the turn goes on", body = MessageAccepted),
         (status = 404, description = "Unknown session or question", body = ErrorBody),
         (status = 409, description = "Answered or cancelled already", body = ErrorBody),
         Refused,
@@ -98,11 +107,17 @@ pub(in super::super) async fn answer(
     State(app): State<App>,
     chat: MyChat,
     CallPath(call_id): CallPath,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<AnswerQuestion>,
-) -> ApiResult<Json<ChatAck>> {
+) -> ApiResult<Response> {
     let text = body.answer.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("answer"))?;
-    app.runtime.chat_answer(&chat.row, call_id, text).await?;
-    ack(&chat).await
+    // Before the answer is taken: one whose stream is refused is not given.
+    let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
+    let reader = app.runtime.chat_answer(&chat.row, call_id, text).await?;
+    match place {
+        Some(place) => Ok(sse::chat_response(reader, chat.id().clone(), place)),
+        None => answer::accepted(reader).await,
+    }
 }
 
 /// The decisions of a session, each row chained to the one before

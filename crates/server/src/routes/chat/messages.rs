@@ -52,7 +52,11 @@ pub(in super::super) async fn send(
     JsonBody(body): JsonBody<SendMessage>,
 ) -> ApiResult<Response> {
     let text = body.content.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("content"))?;
-    let target = body.target_agent.filter(|target| !target.trim().is_empty());
+    let target = body.target_agent;
+    if target.as_ref().is_some_and(|target| target.trim().is_empty()) {
+        let why = "target_agent must name an agent; leave it out to have the request planned";
+        return Err(ApiError::invalid(why).with("field", "target_agent"));
+    }
     let identity = chat.user.identity();
     let caller = CallerContext {
         user_id: Some(identity.user_id),
@@ -61,9 +65,11 @@ pub(in super::super) async fn send(
         locale: identity.locale.clone(),
     };
     let message = ChatMessage { text, target, client_message_id: body.client_message_id, caller };
+    // Before the message is taken: one whose stream is refused is not said.
+    let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
     let sent = app.runtime.chat_message(&chat.row, message).await?;
-    if wants_events(&headers) {
-        return Ok(sse::chat_response(sent.reader, chat.id().clone()));
+    if let Some(place) = place {
+        return Ok(sse::chat_response(sent.reader, chat.id().clone(), place));
     }
     match sent.agent {
         Some(agent) => answer::direct(&app, &chat.row, sent.reader, agent).await,
@@ -71,7 +77,7 @@ pub(in super::super) async fn send(
     }
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|part| {
         part.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
@@ -129,8 +135,9 @@ pub(in super::super) async fn events(
     Params(place): Params<Place>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
+    let room = app.runtime.shares().stream(chat.user.id())?;
     let reader = app.runtime.chat_events(&chat.row, after(&headers, &place)?, place.follows());
-    Ok(sse::chat_response(reader, chat.id().clone()))
+    Ok(sse::chat_response(reader, chat.id().clone(), room))
 }
 
 #[derive(Deserialize, IntoParams)]

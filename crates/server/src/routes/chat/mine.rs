@@ -27,8 +27,9 @@ use crate::users::User;
     security(("user_token" = []), ("login_cookie" = [])),
     responses((status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"), Refused),
 )]
-pub(in super::super) async fn events(State(app): State<App>, user: User) -> Response {
-    sse::user_response(app.runtime.user_events(user.id()))
+pub(in super::super) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
+    let place = app.runtime.shares().stream(user.id())?;
+    Ok(sse::user_response(app.runtime.user_events(user.id()), place))
 }
 
 /// Everything that waits for a decision of the user

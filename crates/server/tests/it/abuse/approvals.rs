@@ -103,7 +103,7 @@ async fn a_decision_counts_once() {
         let id = codelab_protocol::SessionId::parse(&session).unwrap();
         let audit = server.client.audit(&id).await.unwrap();
         let decisions: Vec<&str> = audit.audit.iter().map(|row| row.decision.as_str()).collect();
-        assert_eq!(decisions, [first.to_lowercase()]);
+        assert_eq!(decisions, [first.to_uppercase()]);
         assert!(audit.verified);
     }
 }

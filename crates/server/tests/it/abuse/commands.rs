@@ -229,7 +229,7 @@ async fn remembered_passes_are_audited() {
     assert!(audit.verified);
     let rows: Vec<(&str, bool)> =
         audit.audit.iter().map(|row| (row.decision.as_str(), row.decided_by.starts_with("remembered"))).collect();
-    assert_eq!(rows, [("approve", false), ("approve", true)]);
+    assert_eq!(rows, [("APPROVE", false), ("APPROVE", true)]);
 
     coder.server.client.reset(&id).await.unwrap();
     let third = coder.writes("c.py").await;

@@ -17,7 +17,7 @@ async fn public_paths_need_no_key_and_no_origin_but_the_right_host() {
             let request = origin.iter().fold(request.clone(), |request, origin| request.with("Origin", origin));
             assert_eq!(request.send(&server).await.status, 200, "{path} from {origin:?}");
         }
-        let expected = if path == "/health" { 200 } else { 403 };
+        let expected = if path.starts_with("/health") { 200 } else { 403 };
         for host in [None, Some("evil.example"), Some("")] {
             let request = request.clone().without("Host");
             let request = host.iter().fold(request, |request, host| request.with("Host", host));
@@ -57,8 +57,10 @@ async fn loopback_names_are_known_with_any_port() {
     {
         let request = Request::with_key(&server, "GET", "/sessions").without("Host").with("Host", host);
         assert_eq!(request.send(&server).await.status, 200, "{host}");
-        let same_origin = request.with("Origin", &format!("http://{host}"));
+        let same_origin = request.clone().with("Origin", &format!("http://{host}"));
         assert_eq!(same_origin.send(&server).await.status, 200, "{host}");
+        let other_scheme = request.with("Origin", &format!("https://{host}"));
+        assert_eq!(other_scheme.send(&server).await.status, 403, "{host}");
     }
 }
 
@@ -88,7 +90,16 @@ async fn settings_widen_the_names_and_nothing_more() {
         let request = Request::with_key(&server, "GET", "/sessions").without("Host").with("Host", host);
         assert_eq!(request.send(&server).await.status, status, "Host {host}");
     }
+    // The scheme counts, whichever of its names is asked.
+    for (origin, status) in [("https", 200), ("http", 403)] {
+        for host in ["lab.example:8443", "lab.example", "other.example", "pinned.example:9000", own.as_str()] {
+            let request = Request::with_key(&server, "GET", "/sessions").without("Host").with("Host", host);
+            let request = request.with("Origin", &format!("{origin}://{host}"));
+            assert_eq!(request.send(&server).await.status, status, "Origin {origin}://{host}");
+        }
+    }
     let origins = [
+        ("http://lab.example:8443", 403),
         ("https://lab.example:8443", 200),
         ("https://LAB.example:8443", 200),
         ("https://ide.example", 200),

@@ -67,7 +67,8 @@ async fn only_a_chosen_key_is_sent_to_a_model_nearby() {
 
 #[tokio::test]
 async fn a_server_for_other_machines_needs_chosen_secrets() {
-    let jwt = ("JWT_SECRET", "chosen");
+    let jwt = ("JWT_SECRET", "chosen-by-somebody-and-long-enough");
+    let key = ("INTERNAL_API_KEY", "another-chosen-one-of-32-bytes..");
     let no_key = ("INTERNAL_API_KEY", "");
     for addr in ["0.0.0.0:0", "[::]:0"] {
         let addr = ("CODELAB_ADDR", addr);
@@ -77,10 +78,20 @@ async fn a_server_for_other_machines_needs_chosen_secrets() {
             assert!(error.contains("INTERNAL_API_KEY") && error.contains("JWT_SECRET"), "{error}");
             assert!(!error.contains('\n') && !error.contains("chosen"), "{error}");
         }
-        let started = TestServer::try_with(&[addr, jwt]).await;
+        // Those of 31 bytes can be guessed, or are taken for it.
+        let [short_key, short_jwt] = [key, jwt].map(|(name, value)| (name, &value[..31]));
+        for (settings, name) in [([addr, jwt, short_key], "INTERNAL_API_KEY"), ([addr, short_jwt, key], "JWT_SECRET")] {
+            let error = TestServer::try_with(&settings).await.err();
+            let error = error.unwrap_or_else(|| panic!("started with {settings:?}")).to_string();
+            assert!(error.starts_with(&format!("{name}: has 31 bytes")) && error.contains("at least 32"), "{error}");
+            assert!(!error.contains('\n') && !error.contains("chosen"), "{error}");
+        }
+        let started = TestServer::try_with(&[addr, jwt, key]).await;
         assert!(started.is_ok(), "{addr:?}: {:?}", started.err());
     }
     for addr in ["127.0.0.1:0", "localhost:0", "127.9.9.9:0"] {
         assert!(TestServer::try_with(&[("CODELAB_ADDR", addr), no_key]).await.is_ok(), "{addr}");
+        let short = [("CODELAB_ADDR", addr), ("INTERNAL_API_KEY", "k"), ("JWT_SECRET", "j")];
+        assert!(TestServer::try_with(&short).await.is_ok(), "short ones are good enough on {addr}");
     }
 }

@@ -25,8 +25,9 @@ async fn the_edited_arguments_are_what_runs_and_the_model_hears_of_it() {
 
     server.model.reply(Reply::text("Written elsewhere."));
     server.result("edit", &asked.call_id(), json!("File created")).await;
-    let told = server.steps()[1].message(-1).as_str().unwrap().to_owned();
-    assert!(told.contains("utils/a.py") && told.contains("File created"), "{told}");
+    let told: Value =
+        serde_json::from_str(server.steps()[1].message(-1).as_str().unwrap()).expect("the result is JSON");
+    assert_eq!((&told["result"], &told["arguments_changed_by_a_person_to"]), (&json!("File created"), &modified));
     let row = server.audit("edit").await.audit.remove(0);
     assert_eq!(row.original_args.unwrap()["path"], "a.py");
     assert_eq!(Value::Object(row.modified_args.unwrap()), modified);

@@ -26,7 +26,7 @@ async fn an_approval_that_nobody_gives_expires_and_the_turn_goes_on() {
     assert!(told["content"].as_str().unwrap().contains("HITL_TIMEOUT"), "{told}");
     let audit = server.audit("expires").await;
     let [row] = audit.audit.as_slice() else { panic!("{audit:?}") };
-    assert_eq!((row.decision.as_str(), row.decided_by.as_str(), audit.verified), ("reject", "timeout", true));
+    assert_eq!((row.decision.as_str(), row.decided_by.as_str(), audit.verified), ("REJECT", "timeout", true));
     assert!(server.pending("expires").await.is_empty());
     for decision in ["APPROVE", "REJECT"] {
         let late = server.refused(&hitl_decision("expires", &asked.call_id(), decided(decision))).await;

@@ -27,6 +27,8 @@ async fn next(server: &TestServer, session: &str, before: &Seen, reply: Reply) -
 fn passes(seen: &Seen) -> bool {
     let shown = seen.tool_call();
     assert_eq!(shown.approved, !shown.requires_approval, "a call that passes by a rule says so");
+    let reason = shown.reason.as_deref().unwrap_or_default();
+    assert_eq!(reason.contains("remembered"), shown.approved, "and so does its reason: {reason}");
     seen.status() == TurnStatus::AwaitingToolResult
 }
 
@@ -53,10 +55,11 @@ async fn a_remembered_yes_covers_other_file_writes_but_no_protected_path() {
     assert_eq!(audit.audit.len(), 4);
     let (asked, passed) = (&audit.audit[0], &audit.audit[1]);
     assert_eq!((&asked.call_id, &passed.call_id), (&first, &second));
-    assert_eq!((asked.decision.as_str(), passed.decision.as_str()), ("approve", "approve"));
+    assert_eq!((asked.decision.as_str(), passed.decision.as_str()), ("APPROVE", "APPROVE"));
     assert_ne!(asked.decided_by, passed.decided_by, "the rule decided, not the person");
     assert!(passed.decided_by.contains("remember"), "{}", passed.decided_by);
     assert_eq!(passed.original_args.as_ref().unwrap()["path"], "b.py");
+    assert!(passed.reason.as_ref().unwrap().contains("remembered"), "{:?}", passed.reason);
 }
 
 #[tokio::test]

@@ -55,7 +55,10 @@ async fn a_locked_database_is_unavailable_until_it_is_free() {
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(refusal(&server).await, (503, "DB_CONNECTION_ERROR".to_owned()));
     let health = Request::new(&server, "GET", "/health").send(&server).await;
-    assert_eq!(health.status, 200, "reading still works");
+    assert_eq!((health.status, &health.json()["status"]), (200, &json!("unhealthy")), "{}", health.text());
+    assert_eq!(health.json()["checks"]["database"]["status"], "unhealthy");
+    let ready = Request::new(&server, "GET", "/health/ready").send(&server).await;
+    assert_eq!(ready.status, 503, "{}", ready.text());
 
     lock.execute_batch("ROLLBACK").unwrap();
     assert_eq!(server.say("s", "and now?").await.status(), TurnStatus::Completed);

@@ -95,6 +95,46 @@ async fn completes(server: &TestServer, what: &str) {
 }
 
 #[tokio::test]
+async fn a_long_rate_limit_is_told_at_once() {
+    let server = TestServer::start().await;
+    server.model.default_reply(Reply::status_with_headers(429, &[("retry-after", "3600")], "later"));
+    let failed = server.say_to("s", "coder", "go on").await;
+    assert_eq!(failed.status(), TurnStatus::Failed);
+    assert!(failed.error().message.contains("rate limited until 20"), "{:?}", failed.error());
+    assert_eq!(failed.error().details["kind"], "rate_limit");
+    assert_eq!(server.model.request_count(), 1, "nobody waits for an hour");
+}
+
+#[tokio::test]
+async fn answers_that_are_not_whole_say_so() {
+    let server = TestServer::start().await;
+    for (number, (reason, told)) in [("length", "token limit"), ("content_filter", "withheld")].into_iter().enumerate()
+    {
+        let session = format!("cut-{number}");
+        server.model.reply(Reply::text("half of").with_finish_reason(reason));
+        let seen = server.say_to(&session, "coder", "go on").await;
+        let warnings = seen.answer().warnings.clone();
+        assert!(warnings.len() == 1 && warnings[0].contains(told), "{reason}: {warnings:?}");
+        assert_eq!(seen.status(), TurnStatus::Completed);
+        let history = server.client.history(&codelab_testkit::id(&session)).await.unwrap().messages;
+        assert_eq!(history.last().unwrap().warnings, warnings, "{reason}: the history says so too");
+        server.model.reply(Reply::text("").with_finish_reason(reason));
+        let failed = server.say_to(&session, "coder", "go on").await;
+        assert!(failed.error().message.contains(told), "{reason}: {:?}", failed.error());
+    }
+    let delta = |delta: serde_json::Value, reason: Option<&str>| {
+        format!("data: {}\n\n", json!({"choices": [{"delta": delta, "finish_reason": reason}]}))
+    };
+    server.model.reply(Reply::raw([
+        delta(json!({"refusal": "I will "}), None),
+        delta(json!({"refusal": "not."}), Some("stop")),
+    ]));
+    let seen = server.say_to("refusal", "coder", "go on").await;
+    assert_eq!((seen.answer().content.as_str(), seen.status()), ("I will not.", TurnStatus::Completed));
+    assert_eq!(seen.streamed_text(), "I will not.");
+}
+
+#[tokio::test]
 async fn a_model_server_that_is_not_there_is_named_so() {
     // Accepts, and hangs up at once.
     let rude = TcpListener::bind("127.0.0.1:0").await.unwrap();

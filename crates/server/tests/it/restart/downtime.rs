@@ -56,3 +56,28 @@ async fn a_recovery_that_is_not_stored_at_once_forgets_no_downtime() {
     });
     assert_eq!(after.await - before[1], moved);
 }
+
+const TWO_DAYS_MS: i64 = 2 * 24 * 3_600_000;
+
+fn servers(server: &TestServer) -> i64 {
+    database(server).query_row("SELECT COUNT(*) FROM servers", [], |row| row.get(0)).unwrap()
+}
+
+/// A server leaves a row, which tells since when it is gone. It stays as long as a deadline needs it, and no longer.
+#[tokio::test]
+async fn servers_that_are_long_gone_leave_no_row() {
+    let mut server = TestServer::start().await;
+    asked_to_write(&server, "waiting", "a.py").await;
+    let before = expires_ms(&server, "waiting").await;
+    server.stop().await;
+    let long_ago = format!("UPDATE servers SET lease_expires_at = lease_expires_at - {TWO_DAYS_MS}");
+    database(&server).execute_batch(&long_ago).unwrap();
+    server.restart().await;
+    assert!(expires_ms(&server, "waiting").await - before > TWO_DAYS_MS, "its row was needed");
+    server.restart().await;
+    eventually("the first server's row is gone", async || match servers(&server) {
+        2 => Ok(()),
+        rows => Err(rows),
+    })
+    .await;
+}

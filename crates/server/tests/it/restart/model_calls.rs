@@ -16,6 +16,14 @@ async fn until_stopped(stream: &mut EventStream) -> Seen {
     seen
 }
 
+/// Waits until the stopping server takes no more connections.
+async fn stops_listening(url: &str) {
+    let addr = url.strip_prefix("http://").unwrap();
+    while tokio::net::TcpStream::connect(addr).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
 async fn answers(server: &TestServer, session: &str) -> Vec<String> {
     let history: Vec<Message> = server.history(session).await;
     history.into_iter().filter(|message| message.role == Role::Assistant).map(|message| message.content).collect()
@@ -28,13 +36,15 @@ async fn a_call_that_ends_while_the_server_stops_is_kept_and_not_repeated() {
     server.model.reply(Reply::text("Just in time.").hold(&gate));
     let mut stream = server.open(&to_coder("grace", "talk")).await;
     gate.reached().await;
+    let url = server.url.clone();
     let ending = async {
-        let seen = until_stopped(&mut stream).await;
+        stops_listening(&url).await;
         gate.open();
-        seen
+        until_stopped(&mut stream).await
     };
     let ((), shown) = tokio::join!(server.restart(), ending);
-    assert_eq!(shown.story(), ["switch_agent coder"], "the stream was cut before the answer");
+    assert_eq!(shown.story(), ["switch_agent coder", "assistant_message coder", "completion"]);
+    assert_eq!(shown.status(), TurnStatus::Completed, "the stream of a turn that finishes in time ends with its end");
     let mut events = server.follow("grace", 1).await;
     let rest = Seen::until_done(&mut events).await;
     assert_eq!(
@@ -56,10 +66,12 @@ async fn a_turn_goes_on_by_itself_from_the_step_that_was_next() {
     let mut stream = server.open(&message("step", "It fails")).await;
     let mut waiting = server.open(&to_coder("step", "and then?")).await;
     gate.reached().await;
+    let url = server.url.clone();
     let ending = async {
+        stops_listening(&url).await;
+        gate.open();
         until_stopped(&mut stream).await;
         until_stopped(&mut waiting).await;
-        gate.open();
     };
     tokio::join!(server.restart(), ending);
     let mut events = server.follow("step", 0).await;

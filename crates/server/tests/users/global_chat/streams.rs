@@ -107,14 +107,24 @@ async fn an_open_page_goes_on_after_a_restart() {
     let before = room.tell("ci", "before", &[]).await;
     let mut reader = Stream::open(&room.server, "", None).await;
     assert_eq!(reader.next().await.as_deref(), Some("before"));
+    room.server.stop().await;
+    // As if the clock had been far ahead before it was set right.
+    let database = rusqlite::Connection::open(room.server.data_dir().join("codelab.db")).unwrap();
+    let ahead = "UPDATE counters SET value = value + 1000000000000 WHERE name = 'chat_ids' RETURNING value";
+    let reserved: i64 = database.query_row(ahead, [], |row| row.get(0)).unwrap();
+    drop(database);
     room.server.restart().await;
     assert_eq!(reader.next().await, None, "the stream ends with the server");
     let room = Room { user: crate::kit::Person::user(&room.server, 7), ..renewed(room) };
     assert_eq!(room.history().await.len(), 0, "the Chat lives with the server");
     let after = room.tell("ci", "after", &[]).await;
     assert!(after > before, "{before} {after}");
+    assert_eq!(after, reserved + 1, "ids never go back");
     let mut resumed = Stream::open(&room.server, "", Some(before)).await;
     assert_eq!(resumed.next().await.as_deref(), Some("after"));
+    // Nobody can have this one: such a reader begins like a new one.
+    let mut lost = Stream::open(&room.server, "", Some(after + 1_000)).await;
+    assert_eq!(lost.next().await.as_deref(), Some("after"));
     let newer = room.user.get(&format!("/chat/history?after={before}")).await.expect(200);
     assert_eq!(newer[0]["text"], json!("after"));
 }

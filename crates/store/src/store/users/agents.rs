@@ -53,6 +53,9 @@ const SET_ALLOWED_TOOLS: &str = "UPDATE project_agents SET allowed_tools = $1 WH
 const SET_FILE_RESTRICTIONS: &str = "UPDATE project_agents SET file_restrictions = $1 WHERE agent_id = $2";
 const SET_CONCURRENCY_LIMIT: &str = "UPDATE project_agents SET concurrency_limit = $1 WHERE agent_id = $2";
 const SET_REGISTERED: &str = "UPDATE project_agents SET registered = $1 WHERE project_id = $2 AND agent_id = $3";
+const NOTE_FORGOTTEN: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = \
+     (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2) ON CONFLICT DO NOTHING";
 const FORGET: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = \
      (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)";
 const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent_id = $2";
@@ -147,8 +150,9 @@ impl ProjectStore {
     /// What it remembers goes with it, what it spent stays.
     pub async fn delete_agent(&self, id: &AgentId, now: Timestamp) -> Result<(), StoreError> {
         let params = || vec![self.row.id.into(), Param::text(id.as_str())];
-        let (forget, delete) = (Stmt::any(FORGET, params()), Stmt::one(DELETE, params()));
-        self.store.write(None, vec![self.fence(now), forget, delete]).await.map(drop).map_err(missing)
+        let forget = [Stmt::any(NOTE_FORGOTTEN, params()), Stmt::any(FORGET, params())];
+        let stmts = [self.fence(now)].into_iter().chain(forget).chain([Stmt::one(DELETE, params())]);
+        self.store.erase(None, stmts.collect()).await.map_err(missing)
     }
 }
 

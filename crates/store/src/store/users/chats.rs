@@ -31,7 +31,13 @@ macro_rules! my_sessions {
 }
 macro_rules! list_sessions {
     ($whose:literal, $rest:literal) => {
-        my_sessions!("id, session_id, project_id, title, created_at, last_activity, message_count", $whose, $rest)
+        my_sessions!(
+            "id, session_id, project_id, title, created_at, last_activity, message_count, \
+             (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
+             AND tool_name = 'ask_followup_question')",
+            $whose,
+            $rest
+        )
     };
 }
 const SESSIONS: &str = list_sessions!("user_id = $1", " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3");
@@ -328,6 +334,7 @@ fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
         created_at: row.time()?,
         last_activity: row.time()?,
         message_count: row.count()?,
+        asks: row.count()? > 0,
     })
 }
 
@@ -358,7 +365,7 @@ mod tests {
             (SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
             (COUNT_SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
             (UNFINISHED, "SEARCH sessions USING INDEX sessions_by_project (project_id=?)"),
-            (UNFINISHED, "tool_calls USING PRIMARY KEY (session_key=?)"),
+            (UNFINISHED, "tool_calls USING COVERING INDEX tool_calls_open (session_key=?)"),
             (MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
             (LAST_MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
             (LAST_MESSAGES.sizes, "SEARCH messages USING PRIMARY KEY (session_key=?)"),

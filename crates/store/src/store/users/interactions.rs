@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use super::ProjectStore;
 use super::projects::missing;
 use crate::StoreError;
-use crate::chat::{InteractionId, InteractionRow, NewInteraction, UnindexedInteraction};
+use crate::chat::{ErasedInteraction, InteractionId, InteractionRow, NewInteraction, UnindexedInteraction};
 use crate::columns::Columns;
 use crate::commit::chat::interaction_columns;
 use crate::statement::{Expect, Param, Stmt};
@@ -36,7 +36,16 @@ const IDS_AT_ONCE: usize = 10;
 const PRESENT: &str = "SELECT id FROM interactions WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
      AND project_id = $11 AND agent = $12";
 const COUNT: &str = "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND agent = $2";
+const NOTE_CLEARED: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = $2 \
+     ON CONFLICT DO NOTHING";
 const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
+const NOTE_ONE: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3 \
+     ON CONFLICT DO NOTHING";
+const DELETE_ONE: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3";
+const ERASED: &str = "SELECT id, user_id, project_id, agent FROM memory_erasures ORDER BY id LIMIT $1";
+const FORGOTTEN: &str = "DELETE FROM memory_erasures WHERE id = $1";
 const UNINDEXED: &str = concat!(
     "SELECT interactions.user_id, interactions.project_id, ",
     interaction_columns!(),
@@ -89,11 +98,23 @@ impl ProjectStore {
         Ok(self.store.read_one(COUNT, params, |row| row.count()).await?.unwrap_or(0))
     }
 
-    /// Returns how many went.
-    pub async fn clear_interactions(&self, agent: &AgentName, now: Timestamp) -> Result<u64, StoreError> {
-        let clear = Stmt::any(CLEAR, vec![self.row.id.into(), Param::text(agent.as_str())]);
-        let written = self.store.write(None, vec![self.fence(now), clear]).await.map_err(missing)?;
-        Ok(written.rows)
+    /// All that the agent remembers.
+    pub async fn clear_interactions(&self, agent: &AgentName, now: Timestamp) -> Result<(), StoreError> {
+        let params = || vec![self.row.id.into(), Param::text(agent.as_str())];
+        let stmts = vec![self.fence(now), Stmt::any(NOTE_CLEARED, params()), Stmt::any(CLEAR, params())];
+        self.store.erase(None, stmts).await.map_err(missing)
+    }
+
+    /// `NotFound` when the agent remembers no such thing.
+    pub async fn delete_interaction(
+        &self,
+        agent: &AgentName,
+        id: InteractionId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let params = || vec![self.row.id.into(), Param::text(agent.as_str()), id.0.into()];
+        let stmts = vec![self.fence(now), Stmt::any(NOTE_ONE, params()), Stmt::one(DELETE_ONE, params())];
+        self.store.erase(None, stmts).await.map_err(missing)
     }
 }
 
@@ -112,6 +133,25 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// Interactions of all users that were deleted and that the indexes may still hold, in the order of their numbers.
+    pub async fn erased_interactions(&self, limit: u64) -> Result<Vec<ErasedInteraction>, StoreError> {
+        self.read(ERASED, vec![limit.into()], |row| {
+            Ok(ErasedInteraction {
+                id: InteractionId(row.count()?),
+                user_id: row.user()?,
+                project_id: row.project()?,
+                agent: row.id()?,
+            })
+        })
+        .await
+    }
+
+    /// The indexes hold these no more, neither to be found nor in their files.
+    pub async fn forget_erased(&self, ids: &[InteractionId]) -> Result<(), StoreError> {
+        let stmts = ids.iter().map(|id| Stmt::any(FORGOTTEN, vec![id.0.into()])).collect();
+        self.write(None, stmts).await.map(drop)
     }
 
     /// Returns those that were removed before they were marked: the index must give them up again.
@@ -153,6 +193,7 @@ mod tests {
         for (sql, index) in [
             (PAGE, "interactions_by_agent (project_id=? AND agent=? AND id>?)"),
             (CLEAR, "interactions_by_agent (project_id=? AND agent=?)"),
+            (DELETE_ONE, "INTEGER PRIMARY KEY (rowid=?)"),
             (COUNT, "interactions_by_agent (project_id=? AND agent=?)"),
             (PRESENT, "interactions_by_agent (project_id=? AND agent=? AND id=?"),
             (UNINDEXED, "interactions_unindexed"),

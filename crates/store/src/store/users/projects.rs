@@ -8,12 +8,14 @@ use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
+use crate::store::life::blank_audit;
 use crate::user::{NewProject, ProjectChange, ProjectRow};
 
 macro_rules! select_projects {
     ($where:literal) => {
         concat!(
-            "SELECT id, name, description, budget_micro_usd, budget_tokens, is_default, created_at, updated_at ",
+            "SELECT id, name, description, budget_micro_usd, budget_tokens, granted_micro_usd, granted_tokens, ",
+            "is_default, created_at, updated_at ",
             "FROM projects WHERE user_id = $1 ",
             $where
         )
@@ -34,12 +36,12 @@ const NUMBER: &str = "SELECT id FROM projects WHERE nonce = $1";
 pub(super) const FENCE: &str = "UPDATE projects SET updated_at = $1 WHERE id = $2 AND user_id = $3";
 const SET_NAME: &str = "UPDATE projects SET name = $1 WHERE id = $2";
 const SET_DESCRIPTION: &str = "UPDATE projects SET description = $1 WHERE id = $2";
-const SET_BUDGET_USD: &str = "UPDATE projects SET budget_micro_usd = $1 WHERE id = $2";
-const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1 WHERE id = $2";
+const SET_BUDGET_USD: &str = "UPDATE projects SET budget_micro_usd = $1, granted_micro_usd = 0 WHERE id = $2";
+const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch moves first: from then on no commit of them can add anything.
-const DELETE_CONTENTS: [&str; 15] = [
+const DELETE_CONTENTS: [&str; 16] = [
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
     "DELETE FROM events WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
@@ -51,9 +53,10 @@ const DELETE_CONTENTS: [&str; 15] = [
     "DELETE FROM pending_approvals WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM tool_calls WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM inputs WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
-    "UPDATE audit_logs SET original_args = NULL, modified_args = NULL \
-     WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
+    concat!(blank_audit!(), "session_key IN (SELECT id FROM sessions WHERE project_id = $1)"),
     "DELETE FROM sessions WHERE project_id = $1",
+    "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 ON CONFLICT DO NOTHING",
     "DELETE FROM interactions WHERE project_id = $1",
     "DELETE FROM spendings WHERE project_id = $1",
 ];
@@ -170,12 +173,12 @@ impl ProjectStore {
     }
 
     /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays,
-    /// without the arguments.
+    /// without arguments and reasons.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
         stmts.extend(DELETE_CONTENTS.iter().map(|sql| Stmt::any(sql, vec![id.into()])));
-        self.store.write(None, stmts).await.map(drop).map_err(missing)
+        self.store.erase(None, stmts).await.map_err(missing)
     }
 
     pub(super) fn fence(&self, now: Timestamp) -> Stmt {
@@ -203,6 +206,8 @@ fn project(row: &mut Columns<'_>) -> Result<ProjectRow, StoreError> {
         description: row.optional_string()?,
         budget_micro_usd: row.optional_count()?,
         budget_tokens: row.optional_count()?,
+        granted_micro_usd: row.count()?,
+        granted_tokens: row.count()?,
         is_default: row.flag()?,
         created_at: row.time()?,
         updated_at: row.time()?,

@@ -85,15 +85,16 @@ fn body(kind: &ApprovalKind, width: usize) -> Vec<Line> {
 }
 
 fn budget(arguments: &Map<String, Value>) -> Vec<Line> {
-    let usd = |name: &str| arguments.get(name).and_then(Value::as_f64).map(dollars);
-    let tokens = |name: &str| arguments.get(name).and_then(Value::as_u64).map(super::grouped);
+    let amount = |of: &str, unit: &str| arguments.get(of).and_then(|amounts| amounts.get(unit));
+    let usd = |of: &str| amount(of, "usd").and_then(Value::as_f64).map(dollars);
+    let tokens = |of: &str| amount(of, "tokens").and_then(Value::as_u64).map(super::grouped);
     let scope = text(arguments, "scope");
     let mut lines = Vec::new();
-    if let (Some(limit), Some(spent)) = (usd("budget_usd"), usd("spent_usd")) {
-        lines.push(Line::plain(&format!("  {spent} of {limit} for this {scope}")));
+    if let (Some(limit), Some(spent)) = (usd("limit"), usd("spent")) {
+        lines.push(Line::plain(&format!("  {spent} of {limit} spent for this {scope}")));
     }
-    if let (Some(limit), Some(spent)) = (tokens("budget_tokens"), tokens("spent_tokens")) {
-        lines.push(Line::plain(&format!("  {spent} of {limit} tokens for this {scope}")));
+    if let (Some(limit), Some(spent)) = (tokens("limit"), tokens("spent")) {
+        lines.push(Line::plain(&format!("  {spent} of {limit} tokens spent for this {scope}")));
     }
     lines.push(Line::styled("  y allows as much again, e sets another limit, n ends the turn", DIM));
     lines

@@ -27,8 +27,9 @@ impl Life {
     }
 
     fn usage(&mut self) -> Option<Usage> {
-        let total_tokens = self.rng.below(40) as u64;
-        (!self.rng.one_in(10)).then(|| Usage { total_tokens, ..Usage::default() })
+        // Answers that keep to what was set aside for them.
+        let (prompt_tokens, total_tokens) = (self.rng.below(200) as u64, 200 + self.rng.below(50) as u64);
+        (!self.rng.one_in(10)).then(|| Usage { prompt_tokens, total_tokens, ..Usage::default() })
     }
 
     fn plan_text(&mut self) -> String {

@@ -51,7 +51,7 @@ impl Life {
             Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
                 self.decision(approval.call_id)
             }
-            Phase::Routing { .. } | Phase::Queued | Phase::Thinking { .. } => Input::Tick,
+            Phase::Routing { .. } | Phase::Queued | Phase::Thinking { .. } | Phase::AwaitingRoom => Input::Tick,
         }
     }
 
@@ -90,7 +90,7 @@ impl Life {
         let edited = match self.record.asked_about(call_id) {
             Some("plan") if self.rng.one_in(3) => json!({ "tasks": [] }),
             Some("plan") => json!({ "tasks": self.graph() }),
-            Some("budget") => json!({ "budget_tokens": self.rng.below(1000) }),
+            Some("budget") => json!({ "budget_tokens": self.rng.below(20_000) }),
             _ => json!({ "path": "e", "content": "y" }),
         };
         serde_json::from_value(edited).unwrap()

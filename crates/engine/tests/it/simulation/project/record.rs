@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    Answer, Applied, Approval, ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall, Lane,
-    MessageRecord, ModelCallId, Phase, Purpose, Session, Span, Spending,
+    Answer, Applied, Approval, ApprovalStatus, Budget, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall,
+    Lane, MessageRecord, ModelCallId, Phase, Purpose, Session, Space as _, Span, Spending, Standing,
 };
 use codelab_protocol::{CallId, ChatEventBody, ClientId, Digest, Origin, Plan, Role, TaskId, TurnId, TurnStatus};
 use serde_json::{Map, Value};
@@ -149,7 +149,9 @@ impl Record {
             }
             Effect::PlanSaved { plan, .. } => self.workflows.saved(plan),
             Effect::Spent(spent) => self.spent += spent.usage.total_tokens,
-            Effect::ProjectBudget(budget) => assert_eq!(*budget, stage.space.budget),
+            Effect::ProjectBudget { budget, granted } => {
+                assert_eq!((*budget, *granted), (stage.space.budget, stage.space.granted));
+            }
             Effect::ApprovalMoved { .. } | Effect::InputTaken { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) => {}
         }
@@ -202,6 +204,10 @@ impl Record {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.messages += 1;
         match (record.message.role, &record.message.tool_call_id) {
+            // It answers a question of the turn that runs.
+            (Role::User, _) if record.message.answers.is_some() => {
+                assert!(self.begun.last().is_none_or(|last| *last <= record.turn), "an answer in an earlier turn");
+            }
             (Role::User, _) if record.task.is_none() => {
                 assert!(self.begun.last().is_none_or(|last| *last < record.turn), "messages changed their order");
                 self.begun.push(record.turn);
@@ -225,7 +231,9 @@ impl Record {
     fn recovered(&self, lost: &[ModelCallId], session: &Session) {
         for call in &self.made {
             let again = ModelCallId { attempt: call.attempt.saturating_sub(1), ..*call };
-            assert!(call.attempt == 0 || lost.contains(&again), "{call:?} repeats what was not lost");
+            // One that was lost before can have waited for room since.
+            let was_made = self.past_models.contains(&(again.turn, again.lane, again.step, again.attempt));
+            assert!(call.attempt == 0 || was_made, "{call:?} repeats what was not lost");
         }
         let lost_tasks = lost.iter().filter(|call| call.lane != Lane::OWN).count();
         assert!(self.stopped_in_step <= lost_tasks, "a restart fails tasks that were not at work");
@@ -247,12 +255,14 @@ impl Record {
         }
     }
 
-    /// Nothing is asked of a model once a limit is reached; a call that a crash took was allowed before.
+    /// What is spent and set aside stays within the limits; a call that a crash took was allowed before.
     fn check_calls_made(&self, input: &Input, session: &Session, stage: &Stage) {
         let fresh = self.made.iter().any(|call| call.attempt == 0);
         if fresh && !matches!(input, Input::Recovered { .. }) {
-            assert!(!session.budget().is_reached(session.spent()), "the session's budget is passed");
-            assert!(!stage.space.budget.is_reached(stage.space.spent), "the project's budget is passed");
+            let within = |budget: Budget, spent: Spending| budget.tokens.is_none_or(|limit| spent.tokens <= limit);
+            assert!(within(session.budget(), session.spent()), "the session's budget is passed");
+            let Standing { budget, spent, reserved, .. } = stage.space.standing();
+            assert!(within(budget, spent.plus(reserved)), "the project's budget is passed");
         }
     }
 

@@ -124,7 +124,8 @@ impl Run {
         let all = self.ended.len() == self.needs.len();
         match status {
             WorkflowStatus::Completed => assert!(all && done == self.needs.len() && done > 0),
-            WorkflowStatus::Partial => assert!(all && done > 0 && done < self.needs.len()),
+            // The tasks of one that was stopped for its budget end without a word of their own.
+            WorkflowStatus::Partial => assert!(done > 0 && done < self.needs.len()),
             WorkflowStatus::Failed => assert!(all && done == 0),
             WorkflowStatus::Cancelled => {}
         }

@@ -1,0 +1,95 @@
+//! More connections than the server can have: who is let go, and who is answered all the same.
+
+use codelab_fakemodel::Reply;
+use codelab_testkit::eventually;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::chat::Chat;
+use crate::lab::Lab;
+use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+
+/// Open files of the server, and how many connections follow from them.
+const FILES: &str = "ulimit -n 160";
+const BOUND: usize = 64;
+
+#[tokio::test]
+async fn connections_that_say_nothing_make_room_for_those_that_do() {
+    let mut lab = Lab::prepare(&[]).await;
+    lab.prelude = FILES.to_owned();
+    lab.boot().await;
+    lab.model.default_reply(Reply::text("Done."));
+    let mut silent = Vec::new();
+    for _ in 0..3 * BOUND {
+        silent.push(connect(lab.server()).await);
+    }
+    // The oldest were closed for those that came after them.
+    for stream in silent.iter_mut().take(BOUND) {
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0])).await.expect("it is closed");
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+    lab.say("s", "hello").await;
+    assert_eq!(lab.look("/health/ready").await.0, 200);
+    assert!(lab.server().open_files() < 160);
+}
+
+#[tokio::test]
+async fn health_and_operators_are_answered_where_all_places_are_taken() {
+    let mut lab = Lab::prepare(&[]).await;
+    lab.prelude = FILES.to_owned();
+    lab.boot().await;
+    lab.model.default_reply(Reply::text("Done."));
+    lab.say("s", "hello").await;
+    let chat = Chat::new(&lab).await;
+    let token = format!("Authorization: Bearer {}", chat.token());
+    let operator = format!("X-Internal-Auth: {INTERNAL_KEY}");
+    let mut streams = Vec::new();
+    for _ in 0..BOUND + 4 {
+        let mut stream = connect(lab.server()).await;
+        assert_eq!(ask(&mut stream, lab.server(), "/sessions/s/events", &operator).await.0, 200);
+        streams.push(stream);
+    }
+    for round in 0..40 {
+        for path in ["/health", "/health/ready", "/health/live"] {
+            let mut stream = connect(lab.server()).await;
+            assert_eq!(ask(&mut stream, lab.server(), path, "X-Nothing: 1").await.0, 200, "{path} in round {round}");
+        }
+        let mut stream = connect(lab.server()).await;
+        assert_eq!(ask(&mut stream, lab.server(), "/sessions", &operator).await.0, 200);
+        let mut stream = connect(lab.server()).await;
+        let (status, head) = ask(&mut stream, lab.server(), "/my/projects/", &token).await;
+        assert_eq!(status, 503, "{head}");
+        assert!(head.contains("retry-after: ") && head.contains("connection: close"), "{head}");
+        // One that says nothing does not keep a place from whoever watches.
+        streams.push(connect(lab.server()).await);
+    }
+    drop(streams);
+    eventually("users are served again", async || {
+        let mut stream = connect(lab.server()).await;
+        match ask(&mut stream, lab.server(), "/my/projects/", &token).await {
+            (200, _) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+async fn connect(server: &Process) -> TcpStream {
+    TcpStream::connect(server.host()).await.unwrap()
+}
+
+/// The status and the head of the answer, in lower case; what follows is not read.
+async fn ask(stream: &mut TcpStream, server: &Process, path: &str, header: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{header}\r\n\r\n", server.host());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    let reading = async {
+        while !received.windows(4).any(|window| window == b"\r\n\r\n") {
+            let read = stream.read_buf(&mut received).await.unwrap();
+            assert!(read > 0, "{path}: no answer");
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time");
+    let head = String::from_utf8_lossy(&received).to_lowercase();
+    (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), head)
+}

@@ -1,0 +1,267 @@
+//! Which connections are open, and which one goes when there is no room for another. Each is an open file, so their number
+//! follows from how many of those the system allows.
+//!
+//! A few places beyond the bound are kept for whoever watches and operates the server: health and the internal key are
+//! answered there however many others hold the rest.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codelab_runtime::{Metrics, Open};
+use tokio::sync::Notify;
+
+/// More than this nobody needs of one process, whatever the system allows.
+const MAX_CONNECTIONS: usize = 20_000;
+/// Places for health and operators.
+const RESERVED: usize = 32;
+/// Of the open files the server keeps a quarter for its own, between these bounds: the database, models, memories.
+const MIN_OWN_FILES: u64 = 64;
+const MAX_OWN_FILES: u64 = 4096;
+
+/// How many connections fit into so many open files.
+pub(crate) fn max_connections(open_files: Option<u64>) -> usize {
+    let Some(files) = open_files else { return MAX_CONNECTIONS };
+    let own = (files / 4).clamp(MIN_OWN_FILES, MAX_OWN_FILES) + RESERVED as u64;
+    usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX).clamp(RESERVED, MAX_CONNECTIONS)
+}
+
+pub(crate) struct Connections {
+    bound: usize,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+    /// A connection ended.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    open: usize,
+    reserved: usize,
+    /// Grows with everything that happens, so that the oldest comes first.
+    time: u64,
+    /// Those that have not sent a request, by when they came.
+    silent: BTreeMap<u64, Arc<Notify>>,
+    /// The same, on reserved places.
+    silent_reserved: BTreeMap<u64, Arc<Notify>>,
+    /// Those that wait for another request, by when the last was answered.
+    idle: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// Where a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Silent(u64),
+    Busy,
+    Idle(u64),
+    /// Its place was given to another.
+    Gone,
+}
+
+/// An open connection; its place is free again when this is dropped.
+pub(crate) struct Connection {
+    table: Arc<Connections>,
+    standing: Mutex<Standing>,
+    has_spoken: AtomicBool,
+    is_reserved: bool,
+    /// It is to close.
+    pub close: Arc<Notify>,
+    _open: Open,
+}
+
+impl Connections {
+    pub fn new(bound: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { bound, metrics, state: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// A place for a connection that has just come. At the bound the oldest that has sent no request gives its place, then
+    /// the one that was idle for longest; where all are busy, there are the reserved places. `None` where those are too.
+    pub fn admit(self: &Arc<Self>) -> Option<Arc<Connection>> {
+        let mut state = self.lock();
+        let is_reserved = if state.open < self.bound {
+            false
+        } else if let Some(oldest) = state.oldest() {
+            self.close(&mut state.open, &oldest);
+            false
+        } else if state.reserved < RESERVED {
+            true
+        } else {
+            let (_, oldest) = state.silent_reserved.pop_first()?;
+            self.close(&mut state.reserved, &oldest);
+            true
+        };
+        let close = Arc::new(Notify::new());
+        let place = state.tick();
+        match is_reserved {
+            true => state.silent_reserved.insert(place, Arc::clone(&close)),
+            false => state.silent.insert(place, Arc::clone(&close)),
+        };
+        *state.counted(is_reserved) += 1;
+        drop(state);
+        let _open = Open::connection(&self.metrics);
+        let standing = Mutex::new(Standing::Silent(place));
+        let (table, has_spoken) = (Arc::clone(self), AtomicBool::new(false));
+        Some(Arc::new(Connection { table, standing, has_spoken, is_reserved, close, _open }))
+    }
+
+    /// Until a connection ends.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// From now on its place is another's.
+    fn close(&self, count: &mut usize, close: &Notify) {
+        *count = count.saturating_sub(1);
+        self.metrics.connections_closed.inc();
+        close.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tick(&mut self) -> u64 {
+        self.time += 1;
+        self.time
+    }
+
+    fn oldest(&mut self) -> Option<Arc<Notify>> {
+        self.silent.pop_first().or_else(|| self.idle.pop_first()).map(|(_, close)| close)
+    }
+
+    fn counted(&mut self, is_reserved: bool) -> &mut usize {
+        if is_reserved { &mut self.reserved } else { &mut self.open }
+    }
+}
+
+impl Connection {
+    /// Whether it may only ask for health, or with the internal key.
+    pub fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
+    /// Whether it has sent a request.
+    pub fn has_spoken(&self) -> bool {
+        self.has_spoken.load(Ordering::Relaxed)
+    }
+
+    /// A request has come; the connection is busy until the guard is dropped.
+    pub fn busy(self: &Arc<Self>) -> Busy {
+        self.has_spoken.store(true, Ordering::Relaxed);
+        self.stand(|_, _| Standing::Busy);
+        Busy(Arc::clone(self))
+    }
+
+    fn stand(&self, next: impl FnOnce(&mut State, &Arc<Notify>) -> Standing) {
+        let mut state = self.table.lock();
+        let mut standing = self.standing();
+        if self.forget(&mut state, *standing) {
+            *standing = next(&mut state, &self.close);
+        } else {
+            *standing = Standing::Gone;
+        }
+    }
+
+    /// False where its place is another's by now.
+    fn forget(&self, state: &mut State, standing: Standing) -> bool {
+        match standing {
+            Standing::Silent(place) if self.is_reserved => state.silent_reserved.remove(&place).is_some(),
+            Standing::Silent(place) => state.silent.remove(&place).is_some(),
+            Standing::Idle(place) => state.idle.remove(&place).is_some(),
+            Standing::Busy => true,
+            Standing::Gone => false,
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut state = self.table.lock();
+        let standing = *self.standing();
+        if self.forget(&mut state, standing) {
+            let count = state.counted(self.is_reserved);
+            *count = count.saturating_sub(1);
+        }
+        drop(state);
+        self.table.freed.notify_one();
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Busy(Arc<Connection>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // A reserved place is used once.
+        if !self.0.is_reserved {
+            self.0.stand(|state, close| {
+                let place = state.tick();
+                state.idle.insert(place, Arc::clone(close));
+                Standing::Idle(place)
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn is_closed(connection: &Connection) -> bool {
+        connection.close.notified().now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_bound_follows_from_the_open_files() {
+        for (files, connections) in [
+            (Some(256), 160),
+            (Some(1024), 736),
+            (Some(20_000), 15_872),
+            (Some(1 << 20), 20_000),
+            (None, 20_000),
+            (Some(10), 32),
+        ] {
+            assert_eq!(max_connections(files), connections, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_that_has_said_nothing_makes_room_then_the_idle_then_nobody() {
+        let table = Connections::new(3, Metrics::new());
+        let [first, second, third] = std::array::from_fn(|_| table.admit().expect("room"));
+        let busy = first.busy();
+        let fourth = table.admit().expect("the second one has said nothing");
+        assert!(is_closed(&second) && !is_closed(&first) && !is_closed(&third));
+        drop(second);
+        let (third_busy, fourth_busy) = (third.busy(), fourth.busy());
+        drop(busy);
+        assert!(first.has_spoken());
+        let fifth = table.admit().expect("the first one is idle");
+        assert!(is_closed(&first) && !is_closed(&third) && !is_closed(&fourth));
+        let fifth_busy = fifth.busy();
+        assert!(!fifth.is_reserved());
+
+        // All three places are busy: only health and operators are answered, on places that are used once.
+        let reserved: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        assert!(reserved.iter().all(|connection| connection.is_reserved()));
+        let another = table.admit().expect("the oldest reserved one has said nothing");
+        assert!(another.is_reserved() && is_closed(&reserved[0]));
+        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(Connection::busy).collect();
+        assert!(table.admit().is_none());
+        drop((working, reserved, another));
+        drop(first);
+        drop((third_busy, fourth_busy, fifth_busy));
+        drop((third, fourth, fifth));
+        let state = table.lock();
+        assert_eq!((state.open, state.reserved), (0, 0));
+        assert!(state.silent.is_empty() && state.silent_reserved.is_empty() && state.idle.is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! What a handler left unread of a request's body. A request that is refused early has a body all the same, and the next
+//! request of the connection stands behind it: either the rest is read, or the answer says that the connection closes.
+//! Otherwise the client's next request would be lost without a word.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, header};
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use tower::ServiceExt as _;
+
+/// A rest of this size is read, so that the connection can go on.
+const MAX_REST_BYTES: u64 = 1 << 20;
+/// Of a larger one this much, so that the client comes to read the answer before the connection closes.
+const MAX_LINGER_BYTES: u64 = 16 << 20;
+/// How long either may take.
+const REST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Answers the request, and deals with what is left of its body.
+pub(crate) async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+    if request.body().is_end_stream() {
+        return router.oneshot(request.map(Body::new)).await;
+    }
+    // Whoever waits to be asked for the body may send it after the answer or not; nobody can tell.
+    let is_announced = request.headers().contains_key(header::EXPECT);
+    let left = Left::default();
+    let request = request.map(|body| Body::new(Watched { body: Some(body), left: left.clone() }));
+    let mut response = router.oneshot(request).await?;
+    if let Some(rest) = left.take() {
+        let is_short = rest.size_hint().exact().is_some_and(|bytes| bytes <= MAX_REST_BYTES);
+        let goes_on = is_short && !is_announced;
+        if !goes_on {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        // Beside the answer, which need not wait for it.
+        tokio::spawn(read(rest, if goes_on { MAX_REST_BYTES } else { MAX_LINGER_BYTES }));
+    }
+    Ok(response)
+}
+
+/// Reads and forgets; the connection closes where the rest is longer or takes longer.
+async fn read(mut rest: Incoming, max_bytes: u64) {
+    let reading = async {
+        let mut bytes = 0;
+        while bytes <= max_bytes {
+            match std::future::poll_fn(|context| Pin::new(&mut rest).poll_frame(context)).await {
+                Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, Bytes::len) as u64,
+                Some(Err(_)) | None => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(REST_TIMEOUT, reading).await;
+}
+
+/// Where a body goes that its handler dropped before the end.
+#[derive(Clone, Default)]
+struct Left(Arc<Mutex<Option<Incoming>>>);
+
+impl Left {
+    fn take(&self) -> Option<Incoming> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+struct Watched {
+    /// Nothing once it was read to its end.
+    body: Option<Incoming>,
+    left: Left,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(body).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            *self.left.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        }
+    }
+}
