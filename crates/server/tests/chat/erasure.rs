@@ -102,7 +102,7 @@ async fn what_was_deleted_is_in_no_file_within_a_minute() {
     Person::new(&server, 2).ask("DELETE", &single, None).await.refused(404, "PROJECT_NOT_FOUND");
     me.ask("DELETE", &single, None).await.expect(204);
     me.ask("DELETE", &single, None).await.refused(404, "NOT_FOUND");
-    me.ask("DELETE", &single.replace(one["id"].as_str().unwrap(), "none"), None).await.refused(404, "NOT_FOUND");
+    me.ask("DELETE", &format!("{}/context/none/", forgetful.path), None).await.refused(404, "NOT_FOUND");
 
     let deleted_at = Instant::now();
     loop {

@@ -67,16 +67,20 @@ fn reap_adopted(pids: &[Pid]) {
     }
 }
 
-/// The living ones, from the table of processes.
-pub(super) fn descendants() -> Vec<Pid> {
-    let mut children: BTreeMap<i32, Vec<(i32, State)>> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        if let Some((state, parent)) = state_and_parent(&stat) {
-            children.entry(parent).or_default().push((pid, state));
+/// Waits for adopted processes that have ended; until then each takes the place of a living one. `first` is waited for
+/// elsewhere.
+pub(super) fn reap_orphans(first: Option<Pid>) {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    for (pid, state) in table().remove(&own).into_iter().flatten() {
+        if let (State::Ended, Some(pid)) = (state, Pid::from_raw(pid).filter(|pid| Some(*pid) != first)) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
+}
+
+/// The living ones, from the table of processes.
+pub(super) fn descendants() -> Vec<Pid> {
+    let mut children = table();
     let mut found = Vec::new();
     let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
     while let Some(parent) = open.pop() {
@@ -88,6 +92,19 @@ pub(super) fn descendants() -> Vec<Pid> {
         }
     }
     found
+}
+
+/// Every process of the machine, by its parent.
+fn table() -> BTreeMap<i32, Vec<(i32, State)>> {
+    let mut children: BTreeMap<i32, Vec<(i32, State)>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        if let Some((state, parent)) = state_and_parent(&stat) {
+            children.entry(parent).or_default().push((pid, state));
+        }
+    }
+    children
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -73,8 +73,8 @@ fn supervise(mut job: Job) -> io::Result<()> {
         await_end(owner, &told);
         processes::end_descendants(Reap::No);
     });
-    let wall = i32::try_from(child.id()).ok().and_then(Pid::from_raw).filter(|_| !job.sandbox.is_none());
-    let watch = Watch::start(job.bounds, wall);
+    let first = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let watch = Watch::start(job.bounds, first);
     let status = child.wait();
     let passed = watch.stop();
     processes::end_descendants(Reap::Yes);

@@ -35,6 +35,7 @@ impl Watch {
                     continue;
                 }
                 looked = Instant::now();
+                processes::reap_orphans(first);
                 if let Some(passed) = passed(&bounds) {
                     if let Some(first) = first {
                         let _ = rustix::process::kill_process(first, Signal::KILL);
