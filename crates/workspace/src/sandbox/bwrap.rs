@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Boundary;
+use super::{Boundary, view};
 use crate::options::Network;
 
 /// Folders in memory: their content ends with the command, and their sizes add up to what a command can hide from the limit
@@ -108,16 +108,8 @@ fn visible(boundary: &Boundary) -> Vec<PathBuf> {
     let shown: Vec<&PathBuf> = boundary.readable.iter().chain(&boundary.writable).collect();
     let mut paths: Vec<PathBuf> = boundary.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
     paths.retain(|path| shown.iter().any(|shown| path.starts_with(shown)));
-    paths.sort_unstable();
-    paths.dedup();
     // Beneath an empty folder there is nothing to hide, and nothing to mount upon.
-    let mut kept: Vec<PathBuf> = Vec::new();
-    for path in paths {
-        if !kept.iter().any(|above| path.starts_with(above)) {
-            kept.push(path);
-        }
-    }
-    kept
+    view::outermost(paths)
 }
 
 struct Arguments {

@@ -121,9 +121,12 @@ pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
     let named = NAMED_BY.iter().filter_map(env::var_os).map(PathBuf::from);
     let programs = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let at_home = toolchains.chain(named).chain(programs).filter_map(|path| real(&path, home));
-    let mut paths: Vec<PathBuf> = system().into_iter().chain(at_home).chain(options.readable.iter().cloned()).collect();
+    outermost(system().into_iter().chain(at_home).chain(options.readable.iter().cloned()).collect())
+}
+
+/// Sorted, without those beneath another one.
+pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort_unstable();
-    paths.dedup();
     let mut kept: Vec<PathBuf> = Vec::new();
     for path in paths {
         if !kept.iter().any(|above| path.starts_with(above)) {
