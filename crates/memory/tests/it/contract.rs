@@ -13,7 +13,7 @@ macro_rules! contract {
         mod edge {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                super::$case(super::Bed::edge(), super::unused_name()).await;
+                super::$case(super::Bed::embedded(), super::unused_name()).await;
             })*
         }
         mod standin {
