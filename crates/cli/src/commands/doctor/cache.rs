@@ -8,6 +8,7 @@ use super::Subject;
 use super::report::Finding;
 
 const CHECK: &str = "cache";
+const WITHOUT: &str = "A server works without it, more slowly.";
 
 pub async fn check(subject: Arc<Subject>) -> Finding {
     let Some(url) = &subject.settings.spaces.redis_url else {
@@ -23,14 +24,19 @@ pub async fn check(subject: Arc<Subject>) -> Finding {
         Err(error @ RedisUnusable::Url(_)) => {
             Finding::problem(CHECK, format!("{error}."), format!("Correct {setting}: a server does not start with it."))
         }
-        Err(error @ RedisUnusable::Refused) => Finding::warning(
+        Err(RedisUnusable::Refused) => Finding::warning(
             CHECK,
-            format!("{error} (at {place}). A server works without it, more slowly."),
-            format!("Correct the password in {setting}."),
+            format!("Redis at {place}{from} refuses the user or the password. {WITHOUT}"),
+            format!("Correct them in {setting}."),
         ),
-        Err(error) => Finding::warning(
+        Err(RedisUnusable::Failed(why)) => Finding::warning(
             CHECK,
-            format!("{error} (at {place}). A server works without it, more slowly."),
+            format!("Redis at {place}{from} cannot be used: {why}. {WITHOUT}"),
+            format!("Start Redis, or correct or remove {setting}."),
+        ),
+        Err(RedisUnusable::Silent) => Finding::warning(
+            CHECK,
+            format!("Redis at {place}{from} does not answer. {WITHOUT}"),
             format!("Start Redis, or correct or remove {setting}."),
         ),
     }

@@ -184,10 +184,8 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The system's words without its number.
 fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    error.to_string().to_lowercase()
 }
 
 #[cfg(test)]

@@ -63,15 +63,15 @@ impl Status {
 
 impl Finding {
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, status: Status::Ok, found: found.into(), advice: None }
+        Self { check, status: Status::Ok, found: plain(&found.into()), advice: None }
     }
 
     pub fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, status: Status::Warning, found: found.into(), advice: Some(advice.into()) }
+        Self { check, status: Status::Warning, found: plain(&found.into()), advice: Some(advice.into()) }
     }
 
     pub fn problem(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, status: Status::Problem, found: found.into(), advice: Some(advice.into()) }
+        Self { check, status: Status::Problem, found: plain(&found.into()), advice: Some(advice.into()) }
     }
 
     fn text(&self) -> String {
@@ -128,6 +128,16 @@ impl Report {
     }
 }
 
+/// Without the numbers that the system adds to its own words.
+fn plain(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once(')').map_or("", |(_, rest)| rest));
+    }
+    plain
+}
+
 fn summary(problems: usize, warnings: usize) -> String {
     let some = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match (problems, warnings) {
@@ -169,6 +179,12 @@ mod tests {
         let lines = |width| wrapped("one two three-and-more four", width);
         assert_eq!(lines(None), ["one two three-and-more four"]);
         assert_eq!(lines(Some(8)), ["one two", "three-and-more", "four"]);
+    }
+
+    #[test]
+    fn numbers_of_the_system_are_left_out() {
+        let found = Finding::ok("cache", "a: Connection refused (os error 111). b: No route (os error 113); c").found;
+        assert_eq!(found, "a: Connection refused. b: No route; c");
     }
 
     #[test]

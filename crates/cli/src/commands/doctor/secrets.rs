@@ -39,15 +39,17 @@ pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Opt
         return finding;
     }
     let mut short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
+    let mut advice = "Make longer ones with `openssl rand -hex 32`.".to_owned();
     if master_key.as_ref().is_some_and(MasterKey::is_short) {
         short.push("CODELAB_MASTER_KEY");
+        advice.push_str(" A new CODELAB_MASTER_KEY cannot verify earlier decisions.");
     }
     match short.is_empty() {
         true => Finding::ok(CHECK, described(subject, audit_key_fits.is_some())),
         false => Finding::warning(
             CHECK,
-            format!("Shorter than 32 bytes, so they could be guessed: {}.", short.join(", ")),
-            "Make longer ones with `openssl rand -hex 32`. A new CODELAB_MASTER_KEY cannot verify earlier decisions.",
+            format!("Shorter than 32 bytes, and so easier to guess: {}.", short.join(", ")),
+            advice,
         ),
     }
 }
