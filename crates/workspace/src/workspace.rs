@@ -69,8 +69,20 @@ impl Workspace {
                 let reason = "There is no sandbox on this machine: every command requires approval".to_owned();
                 Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
             }
-            Verdict::Allow => self.review_git(arguments),
+            Verdict::Allow => match self.review_links(arguments) {
+                Verdict::Allow => self.review_git(arguments),
+                verdict @ Verdict::Ask(_) => verdict,
+            },
             verdict @ Verdict::Ask(_) => verdict,
+        }
+    }
+
+    /// The policy judges names, and a symbolic link gives a file a harmless one. Blocks on the file system for a moment.
+    fn review_links(&self, arguments: &ToolArguments) -> Verdict {
+        let ToolArguments::ExecuteCommand(call) = arguments else { return Verdict::Allow };
+        match tools::misleading_link(&self.shared.root, &self.shared.policy, call) {
+            Some(link) => Verdict::Ask(Ask { reason: link.to_string(), parts: Vec::new(), remember: None }),
+            None => Verdict::Allow,
         }
     }
 

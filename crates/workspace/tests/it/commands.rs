@@ -186,6 +186,53 @@ async fn an_absolute_path_asks_unless_it_is_beneath_the_root() {
     assert!(asks(&lab.home.join(".bashrc")));
 }
 
+/// A link gives a file a name that the policy lets pass.
+#[tokio::test]
+async fn a_link_to_something_else_than_its_name_says_asks() {
+    let lab = Lab::behind(&Sandbox::Landlock);
+    lab.write("Makefile", "test:\n\ttrue\n");
+    lab.write("src/a.py", "pass\n");
+    lab.write("data/real.txt", "text\n");
+    for (target, link) in [
+        ("Makefile", "notes.txt"),
+        ("src/a.py", "out.log"),
+        ("src", "data/code"),
+        ("/etc", "etc"),
+        ("../outside.txt", "up.txt"),
+        ("src/new.py", "later.txt"),
+        (".git/config", "settings.txt"),
+        ("data/real.txt", "alias.txt"),
+        ("../src/a.py", "data/notes.log"),
+        ("data", "folder"),
+    ] {
+        std::os::unix::fs::symlink(target, lab.root.join(link)).unwrap();
+    }
+    let reason = |command: &str, cwd: Option<&str>| {
+        let arguments = arguments_of("execute_command", json!({"command": command, "cwd": cwd}));
+        match lab.workspace.review(&arguments) {
+            Verdict::Ask(ask) => Some(ask.reason),
+            Verdict::Allow => None,
+        }
+    };
+    for command in [
+        "printf x > notes.txt",
+        "echo x >> ./out.log",
+        "cat etc/passwd",
+        "cat up.txt",
+        "echo x > later.txt",
+        "cat settings.txt",
+        "for f in notes.txt; do cat $f; done",
+        "sort --output=notes.txt data/real.txt",
+    ] {
+        let reason = reason(command, None).unwrap_or_else(|| panic!("{command} passed"));
+        assert!(reason.contains("symbolic link") || command.starts_with("sort"), "{command}: {reason}");
+    }
+    assert!(reason("cat notes.log", Some("data")).is_some());
+    for command in ["cat alias.txt", "echo x > alias.txt", "cat folder/real.txt", "cat data/real.txt", "cat src/a.py"] {
+        assert_eq!(reason(command, None), None, "{command}");
+    }
+}
+
 #[tokio::test]
 async fn a_program_that_cannot_be_started_again_is_an_error() {
     for program in ["/no/such/program", "/bin/true"] {
