@@ -16,6 +16,12 @@ const SOON: Duration = Duration::from_secs(45);
 async fn a_command_that_takes_too_much_is_ended_and_told_why() {
     let mut sandboxes = walls("bounds").await;
     sandboxes.push(Sandbox::None);
+    let memory_file = format!(
+        "perl -e '$n = \"x\"; $f = syscall({}, $n, 0); open(F, \">&=$f\"); syswrite(F, \"a\" x 10_000_000) for 1..30; sleep 60'",
+        libc::SYS_memfd_create
+    );
+    let unreadable =
+        format!("perl -e 'syscall({}, 4, 0, 0, 0, 0); $x = \"a\" x 300_000_000; sleep 60'", libc::SYS_prctl);
     for sandbox in sandboxes {
         let lab = Lab::with(|options| {
             options.sandbox = sandbox.clone();
@@ -34,6 +40,9 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
                 "for i in 1 2 3 4; do perl -e '$x = \"a\" x 90_000_000; sleep 60' & done; wait",
                 "of memory (sandbox.memory_bytes)",
             ),
+            // In memory, but in no process: a file without a name.
+            (&*memory_file, "of memory (sandbox.memory_bytes)"),
+            (&*unreadable, "of memory (sandbox.memory_bytes)"),
             ("bomb() { bomb | bomb & }; bomb; sleep 60", "60 processes (sandbox.processes)"),
             ("head -c 20000000 /dev/zero > src/large", "16 MiB (sandbox.file_bytes)"),
             (
@@ -42,6 +51,11 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
             ),
             ("while :; do :; done", "2 s of processor time (sandbox.cpu_seconds)"),
             ("while :; do perl -e '1 for 1..3_000_000'; done", "2 s of processor time (sandbox.cpu_seconds)"),
+            // Orphans: nobody of the command waits for them.
+            (
+                "while :; do (perl -e '1 for 1..3_000_000' &); sleep 0.1; done",
+                "2 s of processor time (sandbox.cpu_seconds)",
+            ),
         ] {
             let started = Instant::now();
             let result = lab.call("execute_command", json!({"command": command, "timeout_seconds": 50})).await;
