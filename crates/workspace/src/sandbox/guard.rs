@@ -42,6 +42,8 @@ pub(crate) struct Protected {
     pub patterns: Vec<String>,
     /// Paths that are protected in this workspace only, such as the folder that `core.hooksPath` names.
     pub named: Vec<PathBuf>,
+    /// Places that no command can reach, such as a data folder in the workspace. CodeLab itself writes there.
+    pub left_out: Vec<PathBuf>,
     pub git: GitAccess,
     /// Where removed things go.
     pub removed_to: PathBuf,

@@ -96,6 +96,7 @@ impl Commands {
         let mut protected = Protected {
             root: root.path().to_owned(),
             patterns: self.patterns.clone(),
+            left_out: root.private().to_vec(),
             git: access,
             removed_to: self.removed_to.clone(),
             baselines: self.baselines.clone(),

@@ -17,7 +17,8 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
     let mut sandboxes = walls("bounds").await;
     sandboxes.push(Sandbox::None);
     let memory_file = format!(
-        "perl -e '$n = \"x\"; $f = syscall({}, $n, 0); open(F, \">&=$f\"); syswrite(F, \"a\" x 10_000_000) for 1..30; sleep 60'",
+        "perl -e '$n = \"x\"; for (1..40) {{ $f = syscall({}, $n, 0); open($h[$_], \">&=$f\"); \
+         syswrite($h[$_], \"a\" x 10_000_000) }} sleep 60'",
         libc::SYS_memfd_create
     );
     let unreadable =

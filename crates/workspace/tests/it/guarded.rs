@@ -52,7 +52,7 @@ fn assert_as_it_was(lab: &Lab, context: &str) {
         "packages/new/.git",
         ".githooks",
         "src/.vscode/tasks.json",
-        "src/.vscode",
+        "src/link/.vscode",
         "src/.envrc",
         "src/y/.vscode/tasks.json",
         "src/z/.envrc",
@@ -92,7 +92,7 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
             "mkdir -p src/z && echo evil > src/z/.envrc && chmod 555 src/z",
             // Names that are not text, and links by which a folder has another name.
             "mkdir -p src/$'\\xff'/.vscode && echo evil > src/$'\\xff'/.vscode/tasks.json",
-            "echo evil > src/tasks.json && ln -s . src/.vscode",
+            "mkdir -p src/link && echo evil > src/link/tasks.json && ln -s . src/link/.vscode",
             "mkdir -p packages/ui/.git && printf '[core]\\n\\tfsmonitor = ./evil\\n' > packages/ui/.git/config; \
              mkdir -p packages/ui/.git/refs packages/ui/.git/objects; echo 'ref: refs/heads/x' > packages/ui/.git/HEAD",
         ] {
@@ -493,4 +493,25 @@ async fn the_time_of_a_command_does_not_run_while_it_is_compared() {
     });
     assert_eq!(result["exit_code"], 0, "{result}");
     assert!(error(&result).contains("src/.envrc was moved"), "{result}");
+}
+
+/// CodeLab writes there itself while commands run, and no command can.
+#[tokio::test]
+async fn a_data_folder_in_the_workspace_is_left_alone() {
+    for sandbox in walls("data").await {
+        let lab = Lab::new();
+        let (root, data) = (lab.root.clone(), lab.root.join(".codelab"));
+        fs::create_dir(&data).unwrap();
+        lab.write("src/a.txt", "");
+        let mut options = codelab_workspace::Options::new(crate::lab::launcher());
+        options.home = Some(lab.home.clone());
+        options.data_dir = Some(data.clone());
+        options.sandbox = sandbox.clone();
+        let lab = lab.moved_to(root, options);
+        let result = lab.command("cat .codelab/*; echo evil > src/.envrc").await;
+        assert!(error(&result).contains("src/.envrc was moved"), "{sandbox:?}: {result}");
+        assert!(!error(&result).contains(".codelab was"), "{sandbox:?}: {result}");
+        assert_eq!(lab.command("true").await["success"], true, "{sandbox:?}");
+        assert!(data.join("removed").is_dir(), "{sandbox:?}");
+    }
 }

@@ -122,7 +122,16 @@ pub(super) fn find_up_to(
         links: Vec::new(),
         is_complete: true,
     };
-    let mut search = Search { root, root_path: &protected.root, policy, content, found, left, kept_bytes: 0 };
+    let mut search = Search {
+        root,
+        root_path: &protected.root,
+        left_out: &protected.left_out,
+        policy,
+        content,
+        found,
+        left,
+        kept_bytes: 0,
+    };
     for path in &protected.named {
         search.note_places(&Path::new(GIT).join("config"), [Some(path.clone()), None]);
     }
@@ -173,6 +182,7 @@ pub(super) fn make_usable(folder: &Dir) -> io::Result<()> {
 struct Search<'a> {
     root: &'a Dir,
     root_path: &'a Path,
+    left_out: &'a [PathBuf],
     policy: &'a Policy,
     content: Content<'a>,
     found: Found,
@@ -186,7 +196,7 @@ impl Search<'_> {
         let mut subfolders = Vec::new();
         for (name, is_folder, is_link) in self.list(dir, folder) {
             let path = folder.join(&name);
-            if self.found.entries.contains_key(&path) {
+            if self.left_out.contains(&path) {
                 continue;
             }
             let text = path.to_string_lossy();
@@ -250,6 +260,9 @@ impl Search<'_> {
     }
 
     fn add(&mut self, folder: &Dir, name: &OsStr, path: PathBuf) {
+        if self.left_out.contains(&path) {
+            return;
+        }
         match self.kept(folder, name, &path) {
             Ok(Some(kept)) => {
                 self.found.entries.insert(path, kept);
@@ -359,7 +372,11 @@ impl Search<'_> {
 
     /// What something leads to is decided before the command: afterwards it may lead anywhere.
     fn note_places(&mut self, path: &Path, places: [Option<PathBuf>; 2]) {
-        if matches!(self.content, Content::Compared(_)) || self.found.links.len() >= MAX_LINKS {
+        if matches!(self.content, Content::Compared(_)) {
+            return;
+        }
+        if self.found.links.len() >= MAX_LINKS {
+            self.found.is_complete = false;
             return;
         }
         for place in places.into_iter().flatten() {
