@@ -70,6 +70,10 @@ fn assert_as_it_was(lab: &Lab, context: &str) {
 async fn what_is_protected_is_as_it_was_after_every_command() {
     for sandbox in walls("protected paths").await {
         let lab = project(&sandbox);
+        // A folder that this user could not read before the command, either.
+        let closed = lab.root.join("src/closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
         for command in [
             "echo evil > .vscode/tasks.json",
             "echo evil > .github/workflows/ci.yml; echo evil > .github/workflows/evil.yml",
@@ -102,6 +106,8 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
             let is_told = told.contains("only a person may change") || told.contains("sandbox");
             assert!(is_told, "{sandbox:?} {command}: {result}");
         }
+        assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0, "{sandbox:?}");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
         // What was removed is kept.
         let result = lab.command("echo evil > .envrc").await;
         if let Some(to) = error(&result).split("moved to ").nth(1) {
@@ -378,11 +384,15 @@ async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
         let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > .vscode/tasks.json";
         tokio::join!(lab.command(wait), async {
             wait_until("the command runs", || lab.root.join("src/started").exists()).await;
+            // What is changed in place beneath a mount that holds can only be the person's doing.
+            lab.write(".husky/pre-commit", "edited");
             lab.write("new", "mine");
             fs::rename(lab.root.join("new"), lab.root.join(".vscode/tasks.json")).unwrap();
             lab.write("src/go", "");
         });
         assert_eq!(lab.read(".vscode/tasks.json"), "mine", "{sandbox:?}");
+        let is_mounted = matches!(sandbox, Sandbox::Bwrap { .. });
+        assert_eq!(lab.read(".husky/pre-commit"), if is_mounted { "edited" } else { "mine" }, "{sandbox:?}");
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) const MAX_ENTRIES: usize = 400_000;
 /// Of protected files, what is kept to put them back.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_TOTAL_BYTES: u64 = 32 * 1024 * 1024;
+/// Hooks and settings are small. They have as much room again of their own, so that no cache of packages takes it.
+const SMALL_FILE_BYTES: u64 = 64 * 1024;
 /// Protected links that are followed.
 const MAX_LINKS: usize = 256;
 
@@ -131,6 +133,7 @@ pub(super) fn find_up_to(
         found,
         left,
         kept_bytes: 0,
+        kept_small_bytes: 0,
     };
     for path in &protected.named {
         search.note_places(&Path::new(GIT).join("config"), [Some(path.clone()), None]);
@@ -172,6 +175,15 @@ pub(super) fn open_folder(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |folder, name| folder.open_dir_nofollow(name))
 }
 
+/// Whether the owner of a folder has no right to read it. A superuser needs none.
+fn is_closed(folder: &Dir) -> bool {
+    let user = rustix::process::geteuid();
+    !user.is_root()
+        && folder
+            .dir_metadata()
+            .is_ok_and(|metadata| metadata.uid() == user.as_raw() && metadata.mode() & 0o500 != 0o500)
+}
+
 /// Gives the owner all rights to a folder. By the open handle: its name may lead elsewhere by now.
 pub(super) fn make_usable(folder: &Dir) -> io::Result<()> {
     let mode = folder.dir_metadata()?.mode() & 0o7777;
@@ -188,6 +200,7 @@ struct Search<'a> {
     found: Found,
     left: usize,
     kept_bytes: u64,
+    kept_small_bytes: u64,
 }
 
 impl Search<'_> {
@@ -213,12 +226,10 @@ impl Search<'_> {
     /// The entries of a folder, as far as there is room for them.
     fn list(&mut self, dir: &Dir, path: &Path) -> Vec<(std::ffi::OsString, bool, bool)> {
         self.open_up(dir, path);
-        let entries = match dir.entries() {
-            Ok(entries) => entries,
-            Err(_) => {
-                self.found.unreadable.insert(path.to_owned());
-                return Vec::new();
-            }
+        let entries = dir.entries().ok().filter(|_| !is_closed(dir));
+        let Some(entries) = entries else {
+            self.found.unreadable.insert(path.to_owned());
+            return Vec::new();
         };
         let mut found = Vec::new();
         for entry in entries {
@@ -242,8 +253,7 @@ impl Search<'_> {
     /// A command can take away its own right to read a folder, and with it ours. A person's folder stays as it is.
     fn open_up(&self, dir: &Dir, path: &Path) {
         let Content::Compared(before) = self.content else { return };
-        let is_closed = dir.dir_metadata().is_ok_and(|metadata| metadata.mode() & 0o500 != 0o500);
-        if is_closed && !before.unreadable.contains(path) && !rustix::process::geteuid().is_root() {
+        if is_closed(dir) && !before.unreadable.contains(path) {
             // Where it fails, the folder is told as one that cannot be read.
             let _ = make_usable(dir);
         }
@@ -421,9 +431,12 @@ impl Search<'_> {
 
     /// Nothing where it would be too much, or cannot be read.
     fn read(&mut self, folder: &Dir, name: &OsStr, size: u64) -> Option<Vec<u8>> {
-        if size > MAX_FILE_BYTES || self.kept_bytes + size > MAX_TOTAL_BYTES {
+        let is_small = size <= SMALL_FILE_BYTES;
+        let kept = if is_small { &mut self.kept_small_bytes } else { &mut self.kept_bytes };
+        if size > MAX_FILE_BYTES || *kept + size > MAX_TOTAL_BYTES {
             return None;
         }
+        *kept += size;
         let mut options = OpenOptions::new();
         // Another command may put a pipe in its place, which would wait for somebody to write.
         options.read(true).follow(FollowSymlinks::No).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
@@ -432,9 +445,9 @@ impl Search<'_> {
             return None;
         }
         let mut content = Vec::new();
-        file.take(MAX_FILE_BYTES).read_to_end(&mut content).ok()?;
-        self.kept_bytes += content.len() as u64;
-        Some(content)
+        file.take(size.saturating_add(1)).read_to_end(&mut content).ok()?;
+        // It grew since its size was looked at.
+        (content.len() as u64 <= size).then_some(content)
     }
 }
 
