@@ -73,7 +73,7 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
         // A folder that this user could not read before the command, either.
         let closed = lab.root.join("src/closed");
         fs::create_dir(&closed).unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         for command in [
             "echo evil > .vscode/tasks.json",
             "echo evil > .github/workflows/ci.yml; echo evil > .github/workflows/evil.yml",
