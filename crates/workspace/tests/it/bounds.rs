@@ -71,7 +71,8 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
         // Memory that processes share is not counted for each of them.
         let shared =
             "perl -e '$x = \"a\" x 100_000_000; for (1..6) { fork or do { sleep 2; exit } } 1 while wait > 0; print 1'";
-        assert_eq!(lab.command(shared).await["stdout"], "1", "{sandbox:?}");
+        let result = lab.command(shared).await;
+        assert_eq!(result["stdout"], "1", "{sandbox:?}: {result}");
     }
 }
 
