@@ -20,7 +20,7 @@ pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
 pub(crate) use search::search_in_code;
-pub(crate) use write::{create_directory, write_file};
+pub(crate) use write::{Written, create_directory, write_file};
 
 pub(crate) fn refused(refusal: &Refusal) -> Value {
     json!({"success": false, "error": refusal.to_string()})

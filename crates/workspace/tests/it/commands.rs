@@ -14,9 +14,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Processes with this word among their arguments.
 pub fn running(marker: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.windows(marker.len()).any(|part| part == marker.as_bytes())).count()
+    running_pids(marker).len()
+}
+
+pub fn running_pids(marker: &str) -> Vec<u32> {
+    let has_marker = |path: &std::path::Path| {
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        line.windows(marker.len()).any(|part| part == marker.as_bytes())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| has_marker(&entry.path()));
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 pub async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
