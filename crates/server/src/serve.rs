@@ -56,6 +56,9 @@ pub enum StartError {
     Io { what: String, error: std::io::Error },
 }
 
+/// Of the data folder: what the embedded memory engine keeps.
+const MEMORY_FOLDER: &str = "memory";
+
 /// How long running model calls may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -107,6 +110,9 @@ impl Server {
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
+        if !memory.is_embedded() {
+            remove_embedded_memory(settings.data_dir.join(MEMORY_FOLDER)).await;
+        }
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(Parts {
@@ -151,9 +157,10 @@ impl Server {
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
+        let patience = listen::Patience { write_timeout, grace: GRACE };
         let stopped = stop.clone().cancelled_owned();
         let metrics = Arc::clone(runtime.metrics());
-        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, metrics, stopped));
+        let listening = tokio::spawn(listen::serve(listener, router(app), patience, metrics, stopped));
         Ok(Self {
             addr,
             model: description.label,
@@ -287,12 +294,25 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
         (None, _) => None,
     };
     match &spaces.qdrant_url {
-        None => Ok(Memory::embedded(EmbeddedOptions::new(settings.data_dir.join("memory")), embedder)),
+        None => Ok(Memory::embedded(EmbeddedOptions::new(settings.data_dir.join(MEMORY_FOLDER)), embedder)),
         Some(url) => {
             let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
             let options = QdrantOptions { url: url.clone(), api_key };
             Memory::server(options, embedder).map_err(|error| wrong("qdrant.url", &error.to_string()))
         }
+    }
+}
+
+/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded engine left. They can be made
+/// anew from the database.
+async fn remove_embedded_memory(folder: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+    match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
+        Ok(()) => {
+            tracing::info!("memories are on the Qdrant server now; the files of the embedded memory were removed")
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, "the files of the embedded memory could not be removed"),
     }
 }
 
