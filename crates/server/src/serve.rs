@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
-use crate::config::{ConfigError, DEFAULT_DATABASE, Origin, Settings, SpaceSettings, wrong, wrong_database};
+use crate::config::{ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
 use crate::master_key::{MasterKey, seal_audit};
@@ -68,6 +68,8 @@ pub struct Server {
     /// What answers as the model, and whether it is the demonstration.
     pub model: String,
     pub demo: bool,
+    /// What is missing where the demonstration answers and somebody set a part of a model.
+    pub model_hint: Option<ModelHint>,
     pub secrets: Arc<Secrets>,
     public_url: Option<String>,
     /// Tells other commands on this machine where the server is.
@@ -165,6 +167,7 @@ impl Server {
             addr,
             model: description.label,
             demo: description.demo,
+            model_hint: settings.llm.hint,
             secrets: Arc::new(secrets),
             public_url: settings.http.public_url.map(|origin| origin.text()),
             kept,
@@ -279,8 +282,25 @@ async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
 
 /// The memory engine inside the process, or a Qdrant server where one is configured.
 pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
+    let spaces = &settings.spaces;
+    match &spaces.qdrant_url {
+        None => embedded_memory(settings, &settings.data_dir.join("memory")),
+        Some(url) => {
+            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
+            let options = QdrantOptions { url: url.clone(), api_key };
+            Memory::server(options, embedder(settings)?).map_err(|error| wrong("qdrant.url", &error.to_string()))
+        }
+    }
+}
+
+/// The memory engine inside the process, on a folder of the caller's choice.
+pub fn embedded_memory(settings: &Settings, folder: &Path) -> Result<Memory, ConfigError> {
+    Ok(Memory::embedded(EmbeddedOptions::new(folder), embedder(settings)?))
+}
+
+fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     let (spaces, llm) = (&settings.spaces, &settings.llm);
-    let embedder = match (&spaces.embedding_model, &llm.proxy_url) {
+    match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
             let auth_header = match auth(settings, url) {
                 Auth::Bearer(key) => Some(("authorization".to_owned(), format!("Bearer {}", key.expose()))),
@@ -288,18 +308,10 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
                 Auth::None => None,
             };
             let options = EmbedderOptions { auth_header, ..EmbedderOptions::new(url.clone(), model.clone()) };
-            Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?)
+            Ok(Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?))
         }
-        (Some(_), None) => return Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
-        (None, _) => None,
-    };
-    match &spaces.qdrant_url {
-        None => Ok(Memory::embedded(EmbeddedOptions::new(settings.data_dir.join(MEMORY_FOLDER)), embedder)),
-        Some(url) => {
-            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
-            let options = QdrantOptions { url: url.clone(), api_key };
-            Memory::server(options, embedder).map_err(|error| wrong("qdrant.url", &error.to_string()))
-        }
+        (Some(_), None) => Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
+        (None, _) => Ok(None),
     }
 }
 
@@ -329,9 +341,17 @@ fn auth(settings: &Settings, url: &str) -> Auth {
 
 /// The configured model, or the demonstration when there is none.
 fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
+    match model_config(settings) {
+        Some(config) => Ok(Arc::new(OpenAiModel::new(config)?)),
+        None => Ok(Arc::new(DemoModel::default())),
+    }
+}
+
+/// How the configured model is called; none where the demonstration answers.
+pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
     let llm = &settings.llm;
-    let Some(url) = &llm.proxy_url else { return Ok(Arc::new(DemoModel::default())) };
-    let config = OpenAiConfig {
+    let url = llm.proxy_url.as_ref()?;
+    Some(OpenAiConfig {
         auth: auth(settings, url),
         fallback_model: llm.model.clone(),
         model_override: llm.model_override.clone(),
@@ -341,6 +361,10 @@ fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
         ..OpenAiConfig::new(url)
-    };
-    Ok(Arc::new(OpenAiModel::new(config)?))
+    })
+}
+
+/// The model of agents that name none.
+pub fn default_model(settings: &Settings) -> String {
+    KnownModels::new(&settings.llm).default_model().to_owned()
 }

@@ -21,6 +21,7 @@ mod writer;
 use erase::Eraser;
 use error::translate;
 use lock::DatabaseLock;
+pub(crate) use lock::beside;
 use writer::Job;
 
 /// Before this version two connections could corrupt a database while its write-ahead log was reset.

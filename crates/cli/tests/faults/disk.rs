@@ -230,13 +230,13 @@ async fn undamaged(lab: &Lab) {
 }
 
 /// A file system of a few megabytes, in memory.
-struct SmallDisk {
+pub struct SmallDisk {
     place: TempDir,
 }
 
 impl SmallDisk {
     /// `None`, and a line that says so, where file systems may not be mounted.
-    fn mount() -> Option<Self> {
+    pub fn mount() -> Option<Self> {
         let place = tempfile::tempdir().unwrap();
         let mounted =
             Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "codelab-test"]).arg(place.path()).output();
@@ -249,7 +249,7 @@ impl SmallDisk {
         }
     }
 
-    fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.place.path().join("data")
     }
 
@@ -257,7 +257,7 @@ impl SmallDisk {
         self.place.path().join("filler")
     }
 
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = File::create(self.filler()).unwrap();
         for piece_bytes in [64 * 1024, 4096] {
             loop {

@@ -39,7 +39,9 @@ fn plan_in(text: &str) -> Result<Vec<PlannedTask>, String> {
         }
     }
     match in_json.or(in_prose) {
-        Some(error) if error.is_eof() => Err(format!("the plan cannot be read: it was cut off before its end ({error})")),
+        Some(error) if error.is_eof() => {
+            Err(format!("the plan cannot be read: it was cut off before its end ({error})"))
+        }
         Some(error) => Err(format!("the plan cannot be read: {error}")),
         None => Err("the answer holds no JSON object".to_owned()),
     }

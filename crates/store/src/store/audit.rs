@@ -6,6 +6,7 @@ use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::audit_chain::{self, AuditKey, BrokenAt, Chain, ChainOf, StoredHead, Verified};
 use crate::columns::Columns;
+use crate::inspect::SEALED_AT;
 use crate::row::{AuditHead, AuditRecord, AuditRow, AuditSession};
 use crate::statement::{Param, Stmt};
 use crate::{Realm, SessionKey, StoreError};
@@ -21,7 +22,6 @@ const HEAD: &str = "SELECT count, head, keyed_from, seal FROM audit_heads WHERE 
 const UNSEALED: &str = "SELECT session_key, realm, session_id, count, head FROM audit_heads \
      WHERE seal IS NULL AND session_key > $1 ORDER BY session_key LIMIT $2";
 const SEAL: &str = "UPDATE audit_heads SET keyed_from = $1, seal = $2 WHERE session_key = $3 AND seal IS NULL";
-const SEALED_AT: &str = "SELECT sealed_at, seal FROM audit_seals WHERE id = 1";
 const ALL_SEALED: &str = "INSERT INTO audit_seals (id, sealed_at, seal) VALUES (1, $1, $2) ON CONFLICT DO NOTHING";
 /// Heads that are sealed in one write.
 const SEALED_AT_ONCE: u64 = 200;
