@@ -49,7 +49,7 @@ struct State {
     leaving: usize,
     /// Grows with everything that happens, so that the oldest comes first.
     time: u64,
-    /// Those that have not sent a request, by when they came.
+    /// Those that have not sent a whole request, by when they came.
     silent: BTreeMap<u64, Arc<Notify>>,
     /// The same, on reserved places.
     silent_reserved: BTreeMap<u64, Arc<Notify>>,
@@ -166,23 +166,31 @@ impl Connection {
         self.is_reserved
     }
 
-    /// Whether it has sent a request.
+    /// Whether it has sent a whole request.
     pub fn has_spoken(&self) -> bool {
         self.has_spoken.load(Ordering::Relaxed)
     }
 
-    /// A request has come; the connection is busy until the guard is dropped.
-    pub fn busy(self: &Arc<Self>) -> Busy {
-        self.has_spoken.store(true, Ordering::Relaxed);
-        self.stand(|_, _| Standing::Busy);
+    /// A request begins. Until it has come whole its connection gives its place like one that has sent nothing: who sends half
+    /// a request can otherwise hold a place for as long as a body may take.
+    pub fn request(self: &Arc<Self>) -> Busy {
         Busy(Arc::clone(self))
+    }
+
+    /// A request has come whole; the connection is busy until the request's guard is dropped.
+    pub fn busy(&self) {
+        self.has_spoken.store(true, Ordering::Relaxed);
+        if *self.standing() != Standing::Operator {
+            self.stand(|_, _| Standing::Busy);
+        }
     }
 
     /// A place among the operators, for as long as the connection is open; false where they hold all that they may.
     pub fn serves_operator(&self) -> bool {
         let mut state = self.table.lock();
         let mut standing = self.standing();
-        if *standing == Standing::Busy && state.operators < MAX_OPERATORS {
+        let asks = matches!(*standing, Standing::Busy | Standing::Silent(_)) && state.operators < MAX_OPERATORS;
+        if asks && self.forget(&mut state, *standing) {
             state.operators += 1;
             *standing = Standing::Operator;
         }
@@ -232,13 +240,14 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is being answered.
+/// A request that comes or is being answered.
 pub(crate) struct Busy(Arc<Connection>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
         // A reserved place is used once.
         if !self.0.is_reserved {
+            self.0.has_spoken.store(true, Ordering::Relaxed);
             self.0.stand(|state, close| {
                 let place = state.tick();
                 state.idle.insert(place, Arc::clone(close));
@@ -253,6 +262,12 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    fn whole_request(connection: &Arc<Connection>) -> Busy {
+        let request = connection.request();
+        connection.busy();
+        request
+    }
 
     fn is_closed(connection: &Connection) -> bool {
         connection.close.notified().now_or_never().is_some()
@@ -276,16 +291,16 @@ mod tests {
     fn the_oldest_that_has_said_nothing_makes_room_then_the_idle_then_nobody() {
         let table = Connections::new(3, Metrics::new());
         let [first, second, third] = std::array::from_fn(|_| table.admit().expect("room"));
-        let busy = first.busy();
+        let busy = whole_request(&first);
         let fourth = table.admit().expect("the second one has said nothing");
         assert!(is_closed(&second) && !is_closed(&first) && !is_closed(&third));
         drop(second);
-        let (third_busy, fourth_busy) = (third.busy(), fourth.busy());
+        let (third_busy, fourth_busy) = (whole_request(&third), whole_request(&fourth));
         drop(busy);
         assert!(first.has_spoken());
         let fifth = table.admit().expect("the first one is idle");
         assert!(is_closed(&first) && !is_closed(&third) && !is_closed(&fourth));
-        let fifth_busy = fifth.busy();
+        let fifth_busy = whole_request(&fifth);
         assert!(!fifth.is_reserved());
 
         // All three places are busy: only health and operators are answered, on places that are used once.
@@ -293,7 +308,7 @@ mod tests {
         assert!(reserved.iter().all(|connection| connection.is_reserved()));
         let another = table.admit().expect("the oldest reserved one has said nothing");
         assert!(another.is_reserved() && is_closed(&reserved[0]));
-        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(Connection::busy).collect();
+        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(whole_request).collect();
         assert!(table.admit().is_none());
         drop((working, reserved, another));
         drop(first);
@@ -303,10 +318,24 @@ mod tests {
     }
 
     #[test]
+    fn half_a_request_holds_no_place() {
+        let table = Connections::new(1, Metrics::new());
+        let first = table.admit().expect("room");
+        let half = first.request();
+        let second = table.admit().expect("the first one has sent half a request");
+        assert!(is_closed(&first) && !first.has_spoken());
+        drop((half, first));
+        let whole = whole_request(&second);
+        assert!(table.admit().expect("a reserved place").is_reserved());
+        drop((whole, second));
+        assert_empty(&table);
+    }
+
+    #[test]
     fn operators_leave_places_for_health() {
         let table = Connections::new(0, Metrics::new());
         let reserved: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
-        let busy: Vec<_> = reserved.iter().map(Connection::busy).collect();
+        let busy: Vec<_> = reserved.iter().map(whole_request).collect();
         let served = reserved.iter().filter(|connection| connection.serves_operator()).count();
         assert_eq!(served, MAX_OPERATORS);
         assert!(reserved[0].serves_operator(), "it has its place already");

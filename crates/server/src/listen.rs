@@ -126,12 +126,12 @@ async fn converse(
     let asked = Arc::clone(&connection);
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let (router, connection) = (router.clone(), Arc::clone(&asked));
-        let busy = connection.busy();
+        let busy = connection.request();
         async move {
             if connection.is_reserved() {
                 request.extensions_mut().insert(Reserved(Arc::clone(&connection)));
             }
-            let mut response = unread::answer(router, request).await?;
+            let mut response = unread::answer(router, request, &connection).await?;
             if connection.is_reserved() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
+use crate::buffers::Buffers;
 use crate::config::{ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
@@ -145,6 +146,7 @@ impl Server {
             names,
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
+            buffers: Buffers::new(settings.body_bytes),
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
             page: Arc::new(Page::embedded(settings.page_locale)),
@@ -284,7 +286,7 @@ async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
 pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
     let spaces = &settings.spaces;
     match &spaces.qdrant_url {
-        None => embedded_memory(settings, &settings.data_dir.join("memory")),
+        None => embedded_memory(settings, &settings.data_dir.join(MEMORY_FOLDER)),
         Some(url) => {
             let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
             let options = QdrantOptions { url: url.clone(), api_key };
