@@ -93,9 +93,6 @@ impl Server {
         private.map_err(io(&format!("data folder {}", settings.data_dir.display())))?;
         let secrets = Secrets::load(&settings)?;
         let master_key = MasterKey::load_or_make(&settings)?;
-        if master_key.is_short() {
-            tracing::warn!("CODELAB_MASTER_KEY is shorter than 32 bytes: somebody who has the database could guess it");
-        }
         Secrets::warn_of_short(&settings);
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;

@@ -13,10 +13,9 @@ pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Opt
         let advice = "Make secrets with `openssl rand -hex 32`, or listen on 127.0.0.1.";
         return Finding::problem(CHECK, format!("A server does not start: {error}."), advice);
     }
-    let master_key = match MasterKey::find(settings) {
-        Ok(key) => key,
-        Err(error) => return unreadable(&error.to_string()),
-    };
+    if let Err(error) = MasterKey::find(settings) {
+        return unreadable(&error.to_string());
+    }
     if let Err(error) = Secrets::find_internal_key(settings) {
         return unreadable(&error.to_string());
     }
@@ -38,10 +37,7 @@ pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Opt
     if let Some(finding) = unreadable_public_key(subject) {
         return finding;
     }
-    let mut short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
-    if master_key.as_ref().is_some_and(MasterKey::is_short) {
-        short.push("CODELAB_MASTER_KEY");
-    }
+    let short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
     match short.is_empty() {
         true => Finding::ok(CHECK, described(subject, audit_key_fits.is_some())),
         false => Finding::warning(
