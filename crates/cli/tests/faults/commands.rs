@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::chat::Chat;
 use crate::lab::{Lab, now};
-use crate::process::{ran, refused};
+use crate::process::{ran, refused, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -232,4 +232,38 @@ async fn memories_are_made_anew_from_the_database() {
     let (status, found) = chat.ask(&lab, Method::POST, &search, Some(json!({ "query": "keys for deploying" }))).await;
     assert_eq!(status, 200, "{found}");
     assert!(found["results"][0]["text"].as_str().is_some_and(|hit| hit.contains("vault seven")), "{found}");
+}
+
+#[tokio::test]
+async fn the_program_tells_of_its_settings_and_its_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().display().to_string();
+    let file = folder.path().join("codelab.toml");
+    std::fs::write(&file, "[limits]\nsteps = 7\n[llm]\napi_key = \"canary\"\n").unwrap();
+    let all = ran(&["config", "show", "--data-dir", &data], &[]).await;
+    let row = |name: &str| {
+        let found = all.lines().find(|line| line.split_whitespace().next() == Some(name));
+        found.unwrap_or_else(|| panic!("{name}: {all}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("limits.steps"), format!("limits.steps 7 {data}/codelab.toml"));
+    assert_eq!(row("limits.repeats"), "limits.repeats 3 default");
+    assert_eq!(row("llm.api_key"), format!("llm.api_key [secret] {data}/codelab.toml"));
+    assert_eq!(row("data_dir"), format!("data_dir {data} flag: --data-dir"));
+    let set: Value =
+        serde_json::from_str(&ran(&["config", "show", "--set", "--json", "--data-dir", &data], &[]).await).unwrap();
+    let names: Vec<&Value> = set["settings"].as_array().unwrap().iter().map(|setting| &setting["name"]).collect();
+    assert_eq!(names, ["data_dir", "limits.steps", "llm.api_key"]);
+    assert!(!all.contains("canary") && !set.to_string().contains("canary"));
+    std::fs::write(&file, "[limits]\nsteps = 0\n").unwrap();
+    let wrong = run(&["config", "show", "--data-dir", &data], &[]).await;
+    let complaint = String::from_utf8_lossy(&wrong.stderr);
+    assert!(!wrong.status.success() && complaint.contains("limits.steps: must be more than 0"), "{complaint}");
+
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef codelab"), ("fish", "complete -c codelab")] {
+        let script = ran(&["completions", shell], &[]).await;
+        assert!(script.contains(part) && script.contains("doctor"), "{shell}: {script}");
+    }
+    assert!(ran(&["man"], &[]).await.contains(".TH codelab 1"));
+    assert!(ran(&["man", "serve"], &[]).await.contains(".TH codelab-serve 1"));
+    assert!(!run(&["man", "nothing"], &[]).await.status.success());
 }

@@ -78,7 +78,11 @@ fn judge(subject: &Subject, found: &Inspection) -> Finding {
 }
 
 fn failed(subject: &Subject, error: &StoreError) -> Finding {
-    let found = format!("{} cannot be used: {error}.", place(subject));
+    let why = match error {
+        StoreError::Unavailable(why) => why.clone(),
+        error => error.to_string(),
+    };
+    let found = format!("{} cannot be used: {why}.", place(subject));
     let setting = setting(subject);
     let advice = match (&subject.settings.database, error) {
         (DatabaseUrl::Postgres(_), StoreError::Unavailable(why)) if why.contains("refused the user") => {

@@ -69,16 +69,20 @@ fn unreadable_public_key(subject: &Subject) -> Option<Finding> {
 /// Where each comes from. A file that is not there yet is made by the first start.
 fn described(subject: &Subject, is_checked: bool) -> String {
     let settings = &subject.settings;
-    let mut places = Vec::new();
-    for (name, is_given) in [
+    let secrets = [
         ("INTERNAL_API_KEY", settings.internal_api_key.is_some()),
         ("JWT_SECRET", settings.jwt_secret.is_some()),
         ("CODELAB_MASTER_KEY", settings.master_key.is_some()),
-    ] {
-        places.push(format!("{name} {}", if is_given { "from the environment" } else { "generated" }));
-    }
+    ];
+    let names = |are_given: bool| {
+        let named = secrets.iter().filter(|(_, is_given)| *is_given == are_given);
+        named.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let places = [("From the environment", names(true)), ("Generated, in the data folder", names(false))];
+    let places =
+        places.iter().filter(|(_, names)| !names.is_empty()).map(|(place, names)| format!("{place}: {names}."));
     let checked = if is_checked { " The master key fits the database." } else { "" };
-    format!("{}.{checked}", places.join(", "))
+    format!("{}{checked}", places.collect::<Vec<_>>().join(" "))
 }
 
 fn key_place(subject: &Subject) -> String {
