@@ -7,6 +7,7 @@ pub mod chat;
 pub mod connection;
 pub mod exec;
 pub mod hands;
+pub mod health;
 pub mod login_link;
 pub mod memory;
 pub mod serve;
