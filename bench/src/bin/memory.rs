@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use codelab_bench::LabelledSet;
 use codelab_memory::{
-    CollectionName, EdgeOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory, MemoryHealth,
-    Query,
+    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory,
+    MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
@@ -59,7 +59,7 @@ async fn main() -> anyhow::Result<()> {
 
 async fn measure_small(dir: &Path, texts: &Texts) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(dir)?;
-    let memory = Memory::embedded(EdgeOptions::new(folder.path()), None);
+    let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), None);
     let mut creations = Vec::new();
     for project in 1..=SAMPLES {
         let started = Instant::now();
@@ -78,7 +78,7 @@ async fn measure_small(dir: &Path, texts: &Texts) -> anyhow::Result<()> {
     }
     print("first addition", first);
     memory.close().await;
-    occupied(folder.path(), EdgeOptions::new(dir).max_open)
+    occupied(folder.path(), EmbeddedOptions::new(dir).max_open)
 }
 
 async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> anyhow::Result<()> {
@@ -86,7 +86,7 @@ async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> 
     let folder = tempfile::tempdir_in(&options.dir)?;
     let model = options.embeddings.as_ref().zip(options.model.as_ref());
     let embedder = model.map(|(url, model)| Embedder::new(EmbedderOptions::new(url, model))).transpose()?;
-    let memory = Memory::embedded(EdgeOptions::new(folder.path()), embedder);
+    let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), embedder);
     let collection = name(1, STARTERS[0])?;
     memory.create(&collection).await?;
     let filled = Instant::now();
@@ -151,7 +151,7 @@ fn occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
 
 async fn print_occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
     let texts = Texts::new(LabelledSet::read()?);
-    let memory = Memory::embedded(EdgeOptions { max_open: collections, ..EdgeOptions::new(root) }, None);
+    let memory = Memory::embedded(EmbeddedOptions { max_open: collections, ..EmbeddedOptions::new(root) }, None);
     let before = Resident::now()?;
     for project in 1..=collections as i64 {
         memory.count(&name(project, STARTERS[0])?).await?;

@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use codelab_bench::{Labelled, LabelledQuery, LabelledSet, Language, QueryKind};
 use codelab_memory::{
-    CollectionName, EdgeOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory, MemoryHealth,
-    Query,
+    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory,
+    MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
@@ -66,7 +66,7 @@ async fn main() -> anyhow::Result<()> {
 /// By the product's own search: words alone, or words and meaning where there is a model.
 async fn search(set: &LabelledSet, embedder: Option<Embedder>) -> anyhow::Result<Vec<Vec<u64>>> {
     let folder = tempfile::tempdir()?;
-    let memory = Memory::embedded(EdgeOptions::new(folder.path()), embedder);
+    let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), embedder);
     let user = UserId::new(1).context("a positive id")?;
     let project = ProjectId::new(1).context("a positive id")?;
     let name = CollectionName::new(user, project, &AgentName::parse("agent_coder")?)?;

@@ -18,8 +18,8 @@ use self::lossy::{Lossy, Rest};
 /// A larger log of earlier runs is begun anew.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// This program's own events from `info` up. The engine of memories warns at every start of a check that it makes itself.
-const DEFAULT: &str = "warn,codelab=info,qdrant_edge::common::mmap=error";
+/// This program's own events from `info` up.
+const DEFAULT: &str = "warn,codelab=info";
 
 /// `RUST_LOG` chooses what is logged. What is returned is held until the end of the program.
 pub fn start() -> io::Result<Rest> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use codelab_protocol::SessionId;
 
-use crate::edge::EdgeEngine;
 use crate::embed::Embedded;
+use crate::embedded::EmbeddedEngine;
 use crate::interaction::{check_batch, check_ids};
 use crate::point::{Batch, DenseLayout, Probe};
 use crate::server::ServerEngine;
 use crate::{
-    CollectionName, EdgeOptions, Embedder, Hit, Interaction, InteractionId, MemoryError, OptionsError, QdrantOptions,
-    Query, fuse,
+    CollectionName, EmbeddedOptions, Embedder, Hit, Interaction, InteractionId, MemoryError, OptionsError,
+    QdrantOptions, Query, fuse,
 };
 
 /// Interactions that a rebuild adds at once.
@@ -31,7 +31,7 @@ pub struct Memory {
 
 #[derive(Clone)]
 enum Engine {
-    Edge(Arc<EdgeEngine>),
+    Embedded(Arc<EmbeddedEngine>),
     Server(Arc<ServerEngine>),
 }
 
@@ -63,7 +63,7 @@ pub enum MemoryHealth {
 macro_rules! on_engine {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match &$self.engine {
-            Engine::Edge(engine) => engine.$method($($argument),*).await,
+            Engine::Embedded(engine) => engine.$method($($argument),*).await,
             Engine::Server(engine) => engine.$method($($argument),*).await,
         }
     };
@@ -71,8 +71,8 @@ macro_rules! on_engine {
 
 impl Memory {
     /// Memory inside the process. Must be called inside a tokio runtime, whose blocking threads do the work.
-    pub fn embedded(options: EdgeOptions, embedder: Option<Embedder>) -> Self {
-        Self::new(Engine::Edge(EdgeEngine::new(options).into()), embedder)
+    pub fn embedded(options: EmbeddedOptions, embedder: Option<Embedder>) -> Self {
+        Self::new(Engine::Embedded(EmbeddedEngine::new(options).into()), embedder)
     }
 
     /// Memory on a Qdrant server, which need not be there yet.
@@ -86,7 +86,7 @@ impl Memory {
 
     /// Whether its collections are in this process, and nobody else's.
     pub fn is_embedded(&self) -> bool {
-        matches!(self.engine, Engine::Edge(_))
+        matches!(self.engine, Engine::Embedded(_))
     }
 
     /// Makes sure that the collection exists. One that was written by another analysis of words is replaced by a new one.
@@ -139,11 +139,11 @@ impl Memory {
         on_engine!(self.delete_session(collection, session))
     }
 
-    /// Makes the collection's files anew, so that they hold nothing of what was deleted from it. What can be found stays
+    /// Makes the collection's file anew, so that it holds nothing of what was deleted. What can be found stays
     /// found, by words and by meaning. A Qdrant server frees deleted texts by itself, when it optimises.
     pub async fn rewrite(&self, collection: &CollectionName) -> Result<(), MemoryError> {
         match &self.engine {
-            Engine::Edge(engine) => engine.rewrite(collection).await,
+            Engine::Embedded(engine) => engine.rewrite(collection).await,
             Engine::Server(_) => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl Memory {
     /// Removes what a rewriting left behind that was cut short. Not while one is under way.
     pub async fn tidy(&self) -> Result<(), MemoryError> {
         match &self.engine {
-            Engine::Edge(engine) => engine.tidy().await,
+            Engine::Embedded(engine) => engine.tidy().await,
             Engine::Server(_) => Ok(()),
         }
     }
@@ -201,7 +201,7 @@ impl Memory {
 
     /// Closes every open collection in order. They open again if asked for.
     pub async fn close(&self) {
-        if let Engine::Edge(engine) = &self.engine {
+        if let Engine::Embedded(engine) = &self.engine {
             engine.close().await;
         }
     }
@@ -218,7 +218,7 @@ impl Memory {
     async fn dense_layout(&self) -> Option<DenseLayout> {
         let embedder = self.embedder.as_ref()?;
         match &self.engine {
-            Engine::Edge(_) => embedder.known_layout(),
+            Engine::Embedded(_) => embedder.known_layout(),
             Engine::Server(_) => embedder.layout().await,
         }
     }

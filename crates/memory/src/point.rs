@@ -1,5 +1,4 @@
-//! An interaction as both engines store it: vectors beside a payload. Names and filters stand here once, in the JSON
-//! that both engines read, so that they cannot drift apart.
+//! An interaction as the engines store it: with its vectors. A Qdrant server gets the interaction and the filters as JSON.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ const KIND: &str = "type";
 const SUCCESS: &str = "success";
 const TASK_ID: &str = "task_id";
 const SESSION_ID: &str = "session_id";
-/// Milliseconds since 1970: a number, because both engines compare numbers alike.
+/// Milliseconds since 1970.
 const TIMESTAMP: &str = "timestamp";
 const METADATA: &str = "metadata";
 
@@ -39,18 +38,17 @@ pub(crate) struct Batch {
 }
 
 pub(crate) struct Point {
-    pub id: InteractionId,
+    pub interaction: Interaction,
     /// `None` where the text has no words.
     pub sparse: Option<SparseVector>,
     pub dense: Option<Vec<f32>>,
-    pub payload: Map<String, Value>,
 }
 
 /// What to look for: by words, by meaning, or both.
 pub(crate) struct Probe {
     pub sparse: Option<SparseVector>,
     pub dense: Option<(DenseLayout, Vec<f32>)>,
-    pub filter: Option<Value>,
+    pub filter: Filter,
     top_k: usize,
 }
 
@@ -79,21 +77,27 @@ impl Batch {
 impl Point {
     fn new(interaction: Interaction, dense: Option<Vec<f32>>) -> Self {
         let sparse = Some(text::document(&interaction.text)).filter(|vector| !vector.is_empty());
+        Self { interaction, sparse, dense }
+    }
+
+    /// The interaction as a Qdrant server keeps it beside the vectors.
+    pub fn payload(&self) -> Map<String, Value> {
+        let interaction = &self.interaction;
         let mut payload = Map::new();
-        payload.insert(TEXT.into(), interaction.text.into());
-        payload.insert(KIND.into(), interaction.kind.into());
+        payload.insert(TEXT.into(), interaction.text.as_str().into());
+        payload.insert(KIND.into(), interaction.kind.as_str().into());
         payload.insert(SUCCESS.into(), interaction.success.into());
         payload.insert(TIMESTAMP.into(), interaction.timestamp.as_millis().into());
-        if let Some(task_id) = interaction.task_id {
+        if let Some(task_id) = &interaction.task_id {
             payload.insert(TASK_ID.into(), task_id.as_str().into());
         }
-        if let Some(session_id) = interaction.session_id {
+        if let Some(session_id) = &interaction.session_id {
             payload.insert(SESSION_ID.into(), session_id.as_str().into());
         }
         if !interaction.metadata.is_empty() {
-            payload.insert(METADATA.into(), interaction.metadata.into());
+            payload.insert(METADATA.into(), interaction.metadata.clone().into());
         }
-        Self { id: interaction.id, sparse, dense, payload }
+        payload
     }
 }
 
@@ -101,7 +105,7 @@ impl Probe {
     pub fn new(query: &Query, embedded: Option<Embedded>) -> Self {
         let sparse = Some(text::query(&query.text)).filter(|vector| !vector.is_empty());
         let dense = embedded.and_then(|mut embedded| Some((embedded.layout, embedded.vectors.pop()?)));
-        Self { sparse, dense, filter: filter_json(&query.filter), top_k: query.top_k }
+        Self { sparse, dense, filter: query.filter.clone(), top_k: query.top_k }
     }
 
     /// How many hits each list is asked for.
@@ -137,7 +141,7 @@ pub(crate) fn hit(id: u64, score: f32, mut payload: Map<String, Value>) -> Optio
     })
 }
 
-fn filter_json(filter: &Filter) -> Option<Value> {
+pub(crate) fn filter_json(filter: &Filter) -> Option<Value> {
     let mut must = Vec::new();
     if let Some(kind) = &filter.kind {
         must.push(json!({"key": KIND, "match": {"value": kind}}));

@@ -12,7 +12,7 @@ use codelab_protocol::SessionId;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Auth, Failure, Http};
-use crate::point::{self, Batch, DenseLayout, INDEXED_FIELDS, Point, Probe, session_filter};
+use crate::point::{self, Batch, DenseLayout, INDEXED_FIELDS, Point, Probe, filter_json, session_filter};
 use crate::text::{SparseVector, VECTOR_NAME};
 use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth, OptionsError};
 
@@ -139,7 +139,7 @@ impl ServerEngine {
     pub async fn search(&self, collection: &CollectionName, probe: Probe) -> Result<Vec<Vec<Hit>>, MemoryError> {
         let limit = probe.limit();
         let search = |query: Value, using: &str| {
-            let filter = &probe.filter;
+            let filter = filter_json(&probe.filter);
             json!({"query": query, "using": using, "filter": filter, "limit": limit, "with_payload": true})
         };
         let mut searches = Vec::new();
@@ -270,19 +270,19 @@ fn has_dense(info: &Value, dense: &DenseLayout) -> bool {
 }
 
 fn bodies(batch: Batch, dense: Option<&DenseLayout>) -> Vec<Value> {
-    let points: Vec<Value> = batch.into_points(dense).map(|point| point_json(point, dense)).collect();
+    let points: Vec<Value> = batch.into_points(dense).map(|point| point_json(&point, dense)).collect();
     points.chunks(POINTS_PER_REQUEST).map(|points| json!({"points": points})).collect()
 }
 
-fn point_json(point: Point, dense: Option<&DenseLayout>) -> Value {
+fn point_json(point: &Point, dense: Option<&DenseLayout>) -> Value {
     let mut vectors = Map::new();
     if let Some(sparse) = &point.sparse {
         vectors.insert(VECTOR_NAME.into(), sparse_json(sparse));
     }
-    if let Some((vector, dense)) = point.dense.zip(dense) {
+    if let Some((vector, dense)) = point.dense.as_ref().zip(dense) {
         vectors.insert(dense.name.clone(), json!(vector));
     }
-    json!({"id": point.id.0, "vector": vectors, "payload": point.payload})
+    json!({"id": point.interaction.id.0, "vector": vectors, "payload": point.payload()})
 }
 
 fn sparse_json(vector: &SparseVector) -> Value {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
 use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
-use codelab_memory::{EdgeOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
+use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
@@ -287,7 +287,7 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
         (None, _) => None,
     };
     match &spaces.qdrant_url {
-        None => Ok(Memory::embedded(EdgeOptions::new(settings.data_dir.join("memory")), embedder)),
+        None => Ok(Memory::embedded(EmbeddedOptions::new(settings.data_dir.join("memory")), embedder)),
         Some(url) => {
             let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
             let options = QdrantOptions { url: url.clone(), api_key };

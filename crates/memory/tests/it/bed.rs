@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codelab_memory::{
-    CollectionName, EdgeOptions, Embedder, Filter, Hit, Interaction, InteractionId, Memory, MemoryError, QdrantOptions,
-    Query,
+    CollectionName, EmbeddedOptions, Embedder, Filter, Hit, Interaction, InteractionId, Memory, MemoryError,
+    QdrantOptions, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, SessionId, Timestamp, UserId};
 use tempfile::TempDir;
@@ -14,13 +14,13 @@ use crate::standin;
 
 /// One engine with an empty past. Every `open` is another program on the same past.
 pub enum Bed {
-    Edge(TempDir),
+    Embedded(TempDir),
     Server(QdrantOptions),
 }
 
 impl Bed {
-    pub fn edge() -> Self {
-        Self::Edge(tempfile::tempdir().unwrap())
+    pub fn embedded() -> Self {
+        Self::Embedded(tempfile::tempdir().unwrap())
     }
 
     /// The server's part of the code against a small imitation of a server.
@@ -39,7 +39,7 @@ impl Bed {
 
     /// Every engine that can be had here.
     pub async fn all() -> Vec<Self> {
-        [Self::edge(), Self::standin().await].into_iter().chain(Self::server()).collect()
+        [Self::embedded(), Self::standin().await].into_iter().chain(Self::server()).collect()
     }
 
     pub fn open(&self) -> Memory {
@@ -48,15 +48,15 @@ impl Bed {
 
     pub fn open_with(&self, embedder: Option<Embedder>) -> Memory {
         match self {
-            Self::Edge(folder) => Memory::embedded(small_options(folder), embedder),
+            Self::Embedded(folder) => Memory::embedded(small_options(folder), embedder),
             Self::Server(options) => Memory::server(options.clone(), embedder).unwrap(),
         }
     }
 }
 
 /// Few open collections, so that closing and opening again happens in every test that uses more.
-pub fn small_options(folder: &TempDir) -> EdgeOptions {
-    EdgeOptions { max_open: 2, ..EdgeOptions::new(folder.path().join("memory")) }
+pub fn small_options(folder: &TempDir) -> EmbeddedOptions {
+    EmbeddedOptions { max_open: 2, ..EmbeddedOptions::new(folder.path().join("memory")) }
 }
 
 /// A name that no other test and no earlier run uses.

@@ -10,10 +10,10 @@ use crate::bed::{Bed, asked, found, ids, is_missing, said, session, unused_name}
 /// Runs each case on the embedded engine, on the imitation of a server and, where one is given, on a Qdrant server.
 macro_rules! contract {
     ($($case:ident)*) => {
-        mod edge {
+        mod embedded {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                super::$case(super::Bed::edge(), super::unused_name()).await;
+                super::$case(super::Bed::embedded(), super::unused_name()).await;
             })*
         }
         mod standin {

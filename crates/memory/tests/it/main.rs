@@ -4,7 +4,7 @@
 
 mod bed;
 mod contract;
-mod edge_folders;
+mod embedded_files;
 mod meaning;
 mod model;
 mod quality;

@@ -34,7 +34,7 @@ async fn words_and_meaning_are_fused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_failed_is_left_alone() {
-    let bed = Bed::edge();
+    let bed = Bed::embedded();
     let model = Model::start().await;
     let name = unused_name();
     let memory = bed.open_with(Some(model.client(LONG_PAUSE)));

@@ -29,7 +29,7 @@ struct Asked {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn words_in_other_forms_are_found_in_every_language() {
-    let (bed, name) = (Bed::edge(), unused_name());
+    let (bed, name) = (Bed::embedded(), unused_name());
     let memory = bed.open();
     memory.create(&name).await.unwrap();
     let interactions: Vec<Said> = lines("interactions.jsonl");

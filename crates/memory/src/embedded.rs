@@ -1,11 +1,12 @@
-//! Memory inside the process: Qdrant Edge, a folder per collection.
-//!
-//! A collection begins as a folder with nothing but a marker, so that creating one costs next to nothing; the engine's
-//! files come with the first addition, when it is known whether there is an embedding model.
+//! Memory inside the process: a file for each collection, which is read into an index when the collection is opened.
 
-mod folder;
+mod best;
+mod collection;
+mod dense;
+mod file;
+mod index;
 mod pool;
-mod shard;
+mod record;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,30 +14,29 @@ use std::time::Duration;
 
 use codelab_protocol::SessionId;
 
-use crate::point::{Batch, DenseLayout, Probe, session_filter};
+use crate::point::{Batch, DenseLayout, Probe};
 use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth};
-use folder::Failure;
+use file::Failure;
 use pool::{Pool, State};
 
 /// Broken collections that one look at the health tries to open again.
 const HEALTH_RETRIES: usize = 4;
 
 #[derive(Debug, Clone)]
-pub struct EdgeOptions {
-    /// Holds a folder for each collection. It is made when first needed.
+pub struct EmbeddedOptions {
+    /// Holds a file for each collection. It is made when first needed.
     pub root: PathBuf,
     /// Open collections past this number are closed, the longest unused first.
     pub max_open: usize,
     /// An open collection that nobody asked for this long is closed.
     pub idle_timeout: Duration,
-    /// Threads that read and write folders at the same time.
+    /// Threads that read and write files at the same time.
     pub max_threads: usize,
-    /// Nothing is written with less than this free on the disk. The engine writes through memory maps, and a map that
-    /// cannot be filled ends the process.
+    /// Nothing is added with less than this free on the disk: an index must not take the last of what the database needs.
     pub min_free_bytes: u64,
 }
 
-impl EdgeOptions {
+impl EmbeddedOptions {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -48,14 +48,14 @@ impl EdgeOptions {
     }
 }
 
-/// Collections are opened on demand and closed when unused. A folder that cannot be used makes its own collection
+/// Collections are opened on demand and closed when unused. A file that cannot be used makes its own collection
 /// unavailable, and no other; it is tried again with every call.
-pub struct EdgeEngine {
+pub struct EmbeddedEngine {
     pool: Arc<Pool>,
 }
 
-impl EdgeEngine {
-    pub fn new(options: EdgeOptions) -> Self {
+impl EmbeddedEngine {
+    pub fn new(options: EmbeddedOptions) -> Self {
         Self { pool: Pool::new(options) }
     }
 
@@ -66,8 +66,8 @@ impl EdgeEngine {
     pub async fn create(&self, name: &CollectionName, dense: Option<DenseLayout>) -> Result<Created, MemoryError> {
         let collection = name.clone();
         let created = self.pool.write(name, move |pool, state| match pool.open(&collection, state) {
-            Ok(()) if state.lacks(dense.as_ref()) => Ok(Created::Outdated),
-            Ok(()) => Ok(Created::Existing),
+            Ok(opened) if opened.lacks(dense.as_ref()) => Ok(Created::Outdated),
+            Ok(_) => Ok(Created::Existing),
             Err(Failure::Missing) => pool.make_empty(&collection, state).map(|()| Created::New),
             Err(broken) => Err(broken),
         });
@@ -81,12 +81,12 @@ impl EdgeEngine {
     }
 
     pub async fn exists(&self, name: &CollectionName) -> Result<bool, MemoryError> {
-        self.pool.look(name, folder::is_usable).await
+        self.pool.look(name, file::is_usable).await
     }
 
     pub async fn collections(&self) -> Result<Vec<CollectionName>, MemoryError> {
         let root = self.pool.options.root.clone();
-        self.pool.blocking(move || folder::collections(&root)).await.map_err(MemoryError::unavailable)
+        self.pool.blocking(move || file::collections(&root)).await.map_err(MemoryError::unavailable)
     }
 
     pub async fn rewrite(&self, name: &CollectionName) -> Result<(), MemoryError> {
@@ -95,14 +95,14 @@ impl EdgeEngine {
 
     pub async fn tidy(&self) -> Result<(), MemoryError> {
         let root = self.pool.options.root.clone();
-        self.pool.blocking(move || folder::remove_copies(&root)).await.map_err(MemoryError::unavailable)
+        self.pool.blocking(move || file::tidy(&root)).await.map_err(MemoryError::unavailable)
     }
 
     pub async fn remove(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
         let removed = self.pool.write(name, move |pool, state| {
             *state = State::Closed;
-            Ok(folder::remove(&pool.folder(&collection))?)
+            Ok(file::remove(&pool.path(&collection))?)
         });
         removed.await
     }
@@ -110,42 +110,36 @@ impl EdgeEngine {
     pub async fn upsert(&self, name: &CollectionName, batch: Batch) -> Result<(), MemoryError> {
         let collection = name.clone();
         let added = self.pool.change(name, move |pool, state| {
-            pool.open(&collection, state)?;
+            let opened = pool.open(&collection, state)?;
             if batch.interactions.is_empty() {
                 return Ok(());
             }
-            folder::check_free(&pool.options)?;
-            pool.filled(&collection, state, batch.dense_layout())?.upsert(batch)
+            file::check_free(&pool.options)?;
+            opened.upsert(batch)
         });
         added.await
     }
 
     pub async fn search(&self, name: &CollectionName, probe: Probe) -> Result<Vec<Vec<Hit>>, MemoryError> {
-        self.pool.read(name, move |shard| shard.search(probe)).await
+        self.pool.read(name, move |opened| opened.search(&probe)).await
     }
 
     pub async fn delete(&self, name: &CollectionName, ids: Vec<InteractionId>) -> Result<(), MemoryError> {
         let collection = name.clone();
-        let deleted = self.pool.change(name, move |pool, state| {
-            pool.open(&collection, state)?;
-            state.shard().map_or(Ok(()), |shard| shard.delete(ids))
-        });
-        deleted.await
+        self.pool.change(name, move |pool, state| pool.open(&collection, state)?.delete(ids)).await
     }
 
     pub async fn delete_session(&self, name: &CollectionName, session: &SessionId) -> Result<(), MemoryError> {
-        let (collection, filter) = (name.clone(), session_filter(session));
-        let deleted = self.pool.change(name, move |pool, state| {
-            pool.open(&collection, state)?;
-            state.shard().map_or(Ok(()), |shard| shard.delete_by(filter))
-        });
+        let (collection, session) = (name.clone(), session.clone());
+        let deleted =
+            self.pool.change(name, move |pool, state| pool.open(&collection, state)?.delete_session(session.as_str()));
         deleted.await
     }
 
-    /// The folder goes too, and with it what the engine still holds of deleted texts in its files.
+    /// The file goes too, and with it what it still holds of deleted texts.
     pub async fn clear(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
-        let cleared = self.pool.write(name, move |pool, state| match folder::is_usable(&pool.folder(&collection)) {
+        let cleared = self.pool.write(name, move |pool, state| match file::is_usable(&pool.path(&collection)) {
             Ok(false) => Err(Failure::Missing),
             Ok(true) | Err(_) => pool.make_empty(&collection, state),
         });
@@ -153,12 +147,12 @@ impl EdgeEngine {
     }
 
     pub async fn count(&self, name: &CollectionName) -> Result<u64, MemoryError> {
-        self.pool.read(name, |shard| shard.count()).await
+        self.pool.read(name, |opened| Ok(opened.count())).await
     }
 
     pub async fn health(&self) -> MemoryHealth {
         let options = self.pool.options.clone();
-        if self.pool.blocking(move || folder::check_root(&options)).await.is_err() {
+        if self.pool.blocking(move || file::check_root(&options)).await.is_err() {
             return MemoryHealth::Unavailable { reason: "the memory folder cannot be written".into() };
         }
         for collection in self.pool.broken().iter().take(HEALTH_RETRIES) {

@@ -11,10 +11,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::time::Instant;
 
-use super::EdgeOptions;
-use super::folder::{self, Failure, Layout, Marker};
-use super::shard::Shard;
-use crate::point::DenseLayout;
+use super::EmbeddedOptions;
+use super::collection::Collection;
+use super::file::{self, Failure};
 use crate::{CollectionName, MemoryError};
 
 /// The longest a call waits, for its turn and for the disk together.
@@ -24,7 +23,7 @@ const TOO_SLOW: &str = "it did not answer in time";
 const MAX_BROKEN: usize = 64;
 
 pub struct Pool {
-    pub options: EdgeOptions,
+    pub options: EmbeddedOptions,
     slots: Mutex<HashMap<CollectionName, Slot>>,
     broken: Mutex<BTreeMap<CollectionName, String>>,
     threads: Arc<Semaphore>,
@@ -37,31 +36,24 @@ struct Slot {
 
 pub enum State {
     Closed,
-    /// A collection without the engine's files: nothing to search, and nothing open.
-    Empty,
-    Open(Box<Shard>),
+    Open(Box<Collection>),
 }
 
 impl State {
-    pub fn shard(&self) -> Option<&Shard> {
+    fn opened(&self) -> Option<&Collection> {
         match self {
-            Self::Open(shard) => Some(shard),
-            Self::Closed | Self::Empty => None,
+            Self::Open(collection) => Some(collection),
+            Self::Closed => None,
         }
     }
 
     fn must_be_opened(&self) -> bool {
-        matches!(self, Self::Closed) || self.shard().is_some_and(Shard::is_spoiled)
-    }
-
-    /// Whether there are points that the embedding model's vectors cannot be added to.
-    pub fn lacks(&self, dense: Option<&DenseLayout>) -> bool {
-        dense.is_some() && self.shard().is_some_and(|shard| shard.layout.dense.as_ref() != dense)
+        self.opened().is_none_or(Collection::is_spoiled)
     }
 }
 
 impl Pool {
-    pub fn new(options: EdgeOptions) -> Arc<Self> {
+    pub fn new(options: EmbeddedOptions) -> Arc<Self> {
         let threads = Arc::new(Semaphore::new(options.max_threads));
         let pool = Self { options, slots: Mutex::default(), broken: Mutex::default(), threads };
         let pool = Arc::new(pool);
@@ -69,24 +61,25 @@ impl Pool {
         pool
     }
 
-    pub fn folder(&self, name: &CollectionName) -> PathBuf {
-        self.options.root.join(name.as_str())
+    pub fn path(&self, name: &CollectionName) -> PathBuf {
+        file::path_of(&self.options.root, name)
     }
 
-    /// Runs `work` on the open collection, beside others that read. An empty one has nothing to read.
-    pub async fn read<T: Default + Send + 'static>(
+    /// Runs `work` on the open collection, beside others that read.
+    pub async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
-        work: impl FnOnce(&Shard) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Collection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, MemoryError> {
         let call = async {
             let guard = self.opened(name).await?;
-            let folder = self.folder(name);
+            let path = self.path(name);
             self.blocking(move || match &*guard {
                 State::Closed => Err(Failure::Missing),
-                _ if !folder::is_in_place(&folder) => Err(Failure::Broken("its folder was moved or removed".into())),
-                State::Empty => Ok(T::default()),
-                State::Open(shard) => work(shard),
+                State::Open(_) if !file::is_in_place(&path) => {
+                    Err(Failure::Broken("its file was moved or removed".into()))
+                }
+                State::Open(opened) => work(opened),
             })
             .await
         };
@@ -141,7 +134,7 @@ impl Pool {
                     return Err(failure);
                 }
                 let guard = guard.downgrade();
-                guard.shard().map_or(Ok(()), Shard::flush)
+                guard.opened().map_or(Ok(()), Collection::flush)
             })
             .await
         };
@@ -150,18 +143,18 @@ impl Pool {
         result
     }
 
-    /// Looks at the collection's folder between two writes, without opening it: what is seen says nothing of its health.
+    /// Looks at the collection's file between two writes, without opening it: what is seen says nothing of its health.
     pub async fn look<T: Send + 'static>(
         &self,
         name: &CollectionName,
         work: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, MemoryError> {
-        let folder = self.folder(name);
+        let path = self.path(name);
         let call = async {
             let guard = self.lock(name).read_owned().await;
             self.blocking(move || {
                 let _guard = guard;
-                work(&folder)
+                work(&path)
             })
             .await
         };
@@ -169,51 +162,34 @@ impl Pool {
         seen.map_err(MemoryError::unavailable)
     }
 
-    /// Opens the collection if need be; for use inside `write`.
-    pub fn open(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
-        let folder = self.folder(name);
-        if state.must_be_opened() || !folder::is_in_place(&folder) {
-            // The old one goes first: it holds the folder's lock.
+    /// Opens the collection if need be; for use inside `write` and `change`.
+    pub fn open<'a>(&self, name: &CollectionName, state: &'a mut State) -> Result<&'a mut Collection, Failure> {
+        let path = self.path(name);
+        if state.must_be_opened() || !file::is_in_place(&path) {
             *state = State::Closed;
-            *state = match folder::read_marker(&folder)? {
-                Marker::Empty => State::Empty,
-                Marker::Filled(layout) => State::Open(Shard::open(&folder, layout)?.into()),
-            };
+            *state = State::Open(Collection::open(&path)?.into());
         }
-        Ok(())
-    }
-
-    /// The engine of a collection that was opened, with its files if it has none yet; for use inside `write`.
-    pub fn filled<'a>(
-        &self,
-        name: &CollectionName,
-        state: &'a mut State,
-        dense: Option<&DenseLayout>,
-    ) -> Result<&'a Shard, Failure> {
-        if matches!(state, State::Empty) {
-            // An earlier first addition may have been cut short.
-            folder::make_empty(&self.folder(name))?;
-            *state = State::Open(Shard::create(&self.folder(name), Layout::new(dense))?.into());
+        match state {
+            State::Open(collection) => Ok(collection),
+            State::Closed => Err(Failure::Missing),
         }
-        state.shard().ok_or(Failure::Missing)
     }
 
     /// Replaces whatever there is, whole or broken; for use inside `write`.
     pub fn make_empty(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
-        // The old one goes first: it holds the folder's lock.
         *state = State::Closed;
-        folder::make_empty(&self.folder(name))?;
-        *state = State::Empty;
+        file::make_root(&self.options.root)?;
+        *state = State::Open(Collection::create(&self.path(name))?.into());
         Ok(())
     }
 
-    /// Makes the collection's files anew from what is to be found in it, so that nothing deleted is left in them. Searches
+    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is left in it. Searches
     /// wait, and however long it takes it is not given up half-way.
     pub async fn rewrite(self: &Arc<Self>, name: &CollectionName) -> Result<(), MemoryError> {
         let mut guard = self.lock(name).write_owned().await;
         let (pool, collection) = (self.clone(), name.clone());
         let rewritten = self.blocking(move || {
-            let result = pool.copy_and_replace(&collection, &mut guard);
+            let result = pool.rewrite_now(&collection, &mut guard);
             if result.is_err() {
                 *guard = State::Closed;
             }
@@ -224,26 +200,12 @@ impl Pool {
         result
     }
 
-    fn copy_and_replace(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
-        self.open(name, state)?;
-        let Some(shard) = state.shard() else { return self.make_empty(name, state) };
-        if shard.count()? == 0 {
-            return self.make_empty(name, state);
+    fn rewrite_now(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
+        let opened = self.open(name, state)?;
+        if opened.count() > 0 {
+            file::check_free(&self.options)?;
         }
-        folder::check_free(&self.options)?;
-        let copy = folder::copy_of(&self.options.root, name);
-        folder::remove(&copy)?;
-        std::fs::create_dir(&copy)?;
-        let copied = shard.copy_to(&copy);
-        // The old one goes first: it holds the folder's lock.
-        *state = State::Closed;
-        match copied {
-            Ok(()) => folder::replace(&self.folder(name), &copy),
-            Err(error) => {
-                folder::remove(&copy)?;
-                Err(error)
-            }
-        }
+        opened.rewrite()
     }
 
     pub fn broken(&self) -> Vec<CollectionName> {
@@ -353,7 +315,7 @@ impl Pool {
     }
 
     async fn close(&self, mut guard: OwnedRwLockWriteGuard<State>) {
-        if guard.shard().is_none() {
+        if guard.opened().is_none() {
             *guard = State::Closed;
             return;
         }
@@ -366,9 +328,9 @@ impl Pool {
             .await;
     }
 
-    /// A slot that somebody holds stays, or two locks could stand for one folder.
+    /// A slot that somebody holds stays, or two locks could stand for one file.
     fn forget_closed(&self) {
-        let is_closed = |lock: &RwLock<State>| lock.try_read().is_ok_and(|state| state.shard().is_none());
+        let is_closed = |lock: &RwLock<State>| lock.try_read().is_ok_and(|state| state.opened().is_none());
         held(&self.slots).retain(|_, slot| Arc::strong_count(&slot.lock) > 1 || !is_closed(&slot.lock));
     }
 }

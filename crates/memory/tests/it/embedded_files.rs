@@ -1,11 +1,11 @@
-//! The embedded engine and its folders: broken ones, half ones, many of them, and a process that dies.
+//! The embedded engine and its files: broken ones, half ones, many of them, and a process that dies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use codelab_memory::{CollectionName, Created, EdgeOptions, InteractionId, Memory, MemoryHealth};
+use codelab_memory::{CollectionName, Created, EmbeddedOptions, InteractionId, Memory, MemoryHealth};
 use tempfile::TempDir;
 
 use crate::bed::{asked, found, ids, is_missing, is_unavailable, said, small_options, unused_name};
@@ -14,11 +14,11 @@ const DIES_IN: &str = "CODELAB_MEMORY_TEST_DIES_IN";
 /// Longer than any of these tests should take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn folder_of(options: &EdgeOptions, name: &CollectionName) -> PathBuf {
-    options.root.join(name.as_str())
+fn file_of(options: &EmbeddedOptions, name: &CollectionName) -> PathBuf {
+    options.root.join(format!("{name}.memory"))
 }
 
-async fn filled(options: &EdgeOptions, name: &CollectionName) -> Memory {
+async fn filled(options: &EmbeddedOptions, name: &CollectionName) -> Memory {
     let memory = Memory::embedded(options.clone(), None);
     memory.create(name).await.unwrap();
     memory.add(name, vec![said(1, "kept words")]).await.unwrap();
@@ -26,7 +26,7 @@ async fn filled(options: &EdgeOptions, name: &CollectionName) -> Memory {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_folder_is_unavailable_and_hinders_no_other() {
+async fn a_broken_file_is_unavailable_and_hinders_no_other() {
     let place = TempDir::new().unwrap();
     let options = small_options(&place);
     let (broken, whole) = (unused_name(), unused_name());
@@ -35,63 +35,111 @@ async fn a_broken_folder_is_unavailable_and_hinders_no_other() {
     memory.add(&whole, vec![said(2, "whole words")]).await.unwrap();
     memory.close().await;
 
-    let folder = folder_of(&options, &broken);
+    let file = file_of(&options, &broken);
     let aside = place.path().join("aside");
-    fs::rename(&folder, &aside).unwrap();
-    fs::write(&folder, "not a folder").unwrap();
+    fs::rename(&file, &aside).unwrap();
+    fs::write(&file, "not a memory").unwrap();
     assert!(is_unavailable(&memory.search(&broken, &asked("word")).await));
     assert!(is_unavailable(&memory.add(&broken, vec![said(3, "more")]).await));
     assert!(is_unavailable(&memory.create(&broken).await));
     assert_eq!(memory.health().await, MemoryHealth::Broken { collections: vec![broken.clone()] });
     assert_eq!(found(&memory, &whole, "word").await, [2]);
 
-    fs::remove_file(&folder).unwrap();
-    fs::rename(&aside, &folder).unwrap();
+    fs::rename(&aside, &file).unwrap();
     assert_eq!(memory.health().await, MemoryHealth::Healthy, "it recovers without being asked for");
     assert_eq!(found(&memory, &broken, "word").await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damaged_files_never_panic_and_a_rebuild_repairs_them() {
+async fn damage_is_noticed_wherever_it_is_and_a_rebuild_repairs_it() {
     let place = TempDir::new().unwrap();
     let options = small_options(&place);
     let name = unused_name();
     let memory = filled(&options, &name).await;
-    let folder = folder_of(&options, &name);
-    for (damage, is_certain) in
-        [("edge_config.json", true), ("segments", true), ("wal", false), ("codelab-memory.json", true), (".", true)]
-    {
-        memory.close().await;
-        spoil(&folder.join(damage));
-        let searched = memory.search(&name, &asked("word")).await;
-        assert!(is_unavailable(&searched) || (!is_certain && searched.is_ok()), "{damage}: {searched:?}");
-        if searched.is_err() {
-            assert!(is_unavailable(&memory.create(&name).await), "{damage}");
-            assert!(matches!(memory.health().await, MemoryHealth::Broken { .. }), "{damage}");
-        }
-        assert_eq!(memory.rebuild(&name, [said(1, "kept words")]).await.unwrap(), 1, "{damage}");
-        assert_eq!(found(&memory, &name, "word").await, [1], "{damage}");
-        assert_eq!(memory.health().await, MemoryHealth::Healthy, "{damage}");
-    }
+    memory.add(&name, vec![said(2, "more words")]).await.unwrap();
     memory.close().await;
-    fs::remove_dir_all(&folder).unwrap();
-    fs::write(&folder, "not a folder").unwrap();
+    let file = file_of(&options, &name);
+    let whole = fs::read(&file).unwrap();
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        fs::write(&file, damaged).unwrap();
+        let counted = memory.count(&name).await;
+        // A header that still reads as one is that of another version.
+        assert!(is_unavailable(&counted) || is_missing(&counted), "byte {at}: {counted:?}");
+        memory.close().await;
+    }
+    for damaged in ["", "spoilt", "\n", "codelab memory"] {
+        fs::write(&file, damaged).unwrap();
+        assert!(is_unavailable(&memory.search(&name, &asked("word")).await), "{damaged:?}");
+        assert!(is_unavailable(&memory.create(&name).await), "{damaged:?}");
+        assert!(matches!(memory.health().await, MemoryHealth::Broken { .. }), "{damaged:?}");
+        assert_eq!(memory.rebuild(&name, [said(1, "kept words")]).await.unwrap(), 1, "{damaged:?}");
+        assert_eq!(found(&memory, &name, "word").await, [1], "{damaged:?}");
+        assert_eq!(memory.health().await, MemoryHealth::Healthy, "{damaged:?}");
+        memory.close().await;
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
     assert!(is_unavailable(&memory.count(&name).await));
     memory.clear(&name).await.unwrap();
     assert_eq!(memory.count(&name).await.unwrap(), 0, "a broken one can be cleared");
 }
 
-/// Overwrites every file at or below a path.
-fn spoil(path: &Path) {
-    if path.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| spoil(&entry.unwrap().path()));
-    } else {
-        fs::write(path, "spoilt").unwrap();
+/// A program that dies while it writes leaves the beginning of an addition, and never acknowledged it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_addition_cut_short_anywhere_is_dropped_and_nothing_before_it() {
+    let place = TempDir::new().unwrap();
+    let options = small_options(&place);
+    let name = unused_name();
+    let memory = filled(&options, &name).await;
+    memory.close().await;
+    let file = file_of(&options, &name);
+    let before = fs::read(&file).unwrap().len();
+    memory.add(&name, vec![said(2, "lost words"), said(3, "lost words too")]).await.unwrap();
+    memory.close().await;
+    let after = fs::read(&file).unwrap();
+    for end in before..after.len() {
+        fs::write(&file, &after[..end]).unwrap();
+        assert_eq!(found(&memory, &name, "word").await, [1], "cut at {end}");
+        memory.add(&name, vec![said(4, "next phrase")]).await.unwrap();
+        memory.close().await;
+        assert_eq!(found(&memory, &name, "phrase").await, [4], "cut at {end}");
+        assert_eq!(memory.count(&name).await.unwrap(), 2, "cut at {end}");
+        memory.close().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_taken_away_beneath_an_open_memory_is_noticed() {
+async fn another_version_s_collections_count_as_none_and_their_folders_go() {
+    let place = TempDir::new().unwrap();
+    let options = small_options(&place);
+    let name = unused_name();
+    let memory = filled(&options, &name).await;
+    memory.close().await;
+    let file = file_of(&options, &name);
+    let text = fs::read(&file).unwrap();
+    let end = text.iter().position(|byte| *byte == b'\n').unwrap();
+    fs::write(&file, [b"codelab memory 1 bm25_v1", &text[end..]].concat()).unwrap();
+    assert!(!memory.exists(&name).await.unwrap());
+    assert!(is_missing(&memory.count(&name).await));
+    assert_eq!(memory.create(&name).await.unwrap(), Created::New);
+    assert_eq!(memory.count(&name).await.unwrap(), 0);
+
+    let old = options.root.join(unused_name().as_str());
+    let copy = options.root.join(format!(".copy-of-{}", unused_name()));
+    for folder in [&old, &copy] {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("segment"), "old canary").unwrap();
+    }
+    assert_eq!(memory.collections().await.unwrap(), [name]);
+    memory.tidy().await.unwrap();
+    assert!(!old.exists() && !copy.exists());
+    assert_eq!(memory.collections().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_taken_away_beneath_open_memories_is_noticed() {
     let place = TempDir::new().unwrap();
     let options = small_options(&place);
     let name = unused_name();
@@ -110,43 +158,12 @@ async fn a_folder_taken_away_beneath_an_open_memory_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_addition_cut_short_leaves_an_empty_memory() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
-    let name = unused_name();
-    let memory = Memory::embedded(options.clone(), None);
-    memory.create(&name).await.unwrap();
-    memory.close().await;
-    let half = folder_of(&options, &name).join("segments");
-    fs::create_dir(&half).unwrap();
-    fs::write(half.join("half"), "a file").unwrap();
-    assert_eq!(memory.create(&name).await.unwrap(), Created::Existing);
-    assert_eq!(memory.count(&name).await.unwrap(), 0);
-    memory.add(&name, vec![said(1, "first words")]).await.unwrap();
-    assert_eq!(found(&memory, &name, "word").await, [1]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_creation_cut_short_counts_as_none() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
-    let name = unused_name();
-    let memory = filled(&options, &name).await;
-    memory.close().await;
-    fs::remove_file(folder_of(&options, &name).join("codelab-memory.json")).unwrap();
-    assert!(!memory.exists(&name).await.unwrap());
-    assert!(is_missing(&memory.count(&name).await));
-    assert_eq!(memory.create(&name).await.unwrap(), Created::New);
-    assert_eq!(memory.count(&name).await.unwrap(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_refused_before_it_is_met() {
     let place = TempDir::new().unwrap();
     let roomy = small_options(&place);
     let name = unused_name();
     filled(&roomy, &name).await.close().await;
-    let memory = Memory::embedded(EdgeOptions { min_free_bytes: u64::MAX, ..roomy }, None);
+    let memory = Memory::embedded(EmbeddedOptions { min_free_bytes: u64::MAX, ..roomy }, None);
     assert!(is_unavailable(&memory.add(&name, vec![said(2, "more words")]).await));
     assert!(matches!(memory.health().await, MemoryHealth::Unavailable { .. }));
     assert_eq!(found(&memory, &name, "word").await, [1], "what is there is still found");
@@ -157,7 +174,7 @@ async fn a_full_disk_is_refused_before_it_is_met() {
 #[tokio::test(flavor = "multi_thread")]
 async fn few_collections_stay_open() {
     let place = TempDir::new().unwrap();
-    let options = EdgeOptions { idle_timeout: Duration::from_millis(200), ..small_options(&place) };
+    let options = EmbeddedOptions { idle_timeout: Duration::from_millis(200), ..small_options(&place) };
     let names: Vec<CollectionName> = (0..8).map(|_| unused_name()).collect();
     let memory = Memory::embedded(options.clone(), None);
     for _ in 0..2 {
@@ -173,7 +190,7 @@ async fn few_collections_stay_open() {
     assert_eq!(found(&memory, &names[0], "word").await, [1]);
 }
 
-async fn at_most_open(options: &EdgeOptions, count: usize) {
+async fn at_most_open(options: &EmbeddedOptions, count: usize) {
     let closed = async {
         while open_files(&options.root) > count {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -183,11 +200,11 @@ async fn at_most_open(options: &EdgeOptions, count: usize) {
     assert!(closed.is_ok(), "{} collections stay open", open_files(&options.root));
 }
 
-/// Collections whose log is held by this process.
+/// Collections whose file is held by this process.
 fn open_files(root: &Path) -> usize {
     let root = fs::canonicalize(root).unwrap();
     let targets = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    targets.filter(|target| target.starts_with(&root) && target.ends_with("wal")).count()
+    targets.filter(|target| target.starts_with(&root)).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,15 +215,15 @@ async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
     let memory = Memory::embedded(options.clone(), None);
     for name in [&name, &other] {
         memory.create(name).await.unwrap();
-        memory.add(name, (1..=250).map(|n| said(n, &format!("words about number{n}"))).collect()).await.unwrap();
+        memory.add(name, (1..=250).map(|n| said(n, &format!("words about number{n} "))).collect()).await.unwrap();
     }
     memory.add(&name, vec![said(900, "canary-in-the-mine")]).await.unwrap();
     let before = memory.search(&name, &asked("number200 words")).await.unwrap();
     memory.delete(&name, vec![InteractionId(900), InteractionId(7)]).await.unwrap();
-    assert!(holds(place.path(), "canary-in-the-mine"), "the engine keeps it");
+    assert!(holds(place.path(), "canary-in-the-mine"), "the file keeps it");
     memory.rewrite(&name).await.unwrap();
-    for text in ["canary-in-the-mine", "about number7\""] {
-        assert!(!holds(&folder_of(&options, &name), text), "{text}");
+    for text in ["canary-in-the-mine", "about number7 "] {
+        assert!(!holds(&file_of(&options, &name), text), "{text}");
     }
     let found_again = memory.search(&name, &asked("number200 words")).await.unwrap();
     assert_eq!(ids(&found_again)[0], ids(&before)[0]);
@@ -220,14 +237,13 @@ async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
     // Down to nothing, and what is not there.
     memory.delete(&name, (1..=901).map(InteractionId).collect()).await.unwrap();
     memory.rewrite(&name).await.unwrap();
-    assert!(!holds(&folder_of(&options, &name), "number"));
+    assert!(!holds(&file_of(&options, &name), "number"));
     assert_eq!(memory.count(&name).await.unwrap(), 0);
     assert!(is_missing(&memory.rewrite(&unused_name()).await));
 
     // What a rewriting that was cut short left behind is no collection and does not stay.
-    let half = options.root.join(format!(".copy-of-{name}"));
-    fs::create_dir(&half).unwrap();
-    fs::write(half.join("half"), "canary").unwrap();
+    let half = options.root.join(format!("{name}.memory-draft"));
+    fs::write(&half, "canary").unwrap();
     assert_eq!(memory.collections().await.unwrap().len(), 2);
     memory.tidy().await.unwrap();
     assert!(!holds(&options.root, "canary"));
@@ -243,26 +259,27 @@ fn holds(path: &Path, text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-/// The log grows only while a collection is open.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_does_not_grow_for_ever() {
+async fn what_is_replaced_again_and_again_does_not_fill_the_disk() {
     let place = TempDir::new().unwrap();
     let options = small_options(&place);
     let name = unused_name();
     let memory = filled(&options, &name).await;
-    let log = folder_of(&options, &name).join("wal");
-    let files = || fs::read_dir(&log).unwrap().count();
-    for round in 1..=3u64 {
-        for n in 0..30 {
-            memory.add(&name, vec![said(round * 100 + n, &"words and words ".repeat(2000))]).await.unwrap();
-        }
-        assert!(files() > 2, "the test writes too little to see anything");
-        memory.close().await;
-        assert_eq!(memory.count(&name).await.unwrap(), 1 + round * 30);
-        assert!(files() <= 3, "{}", files());
+    let long = "words and words ".repeat(2000);
+    let bytes = || fs::metadata(file_of(&options, &name)).unwrap().len();
+    let mut most = 0;
+    for _ in 0..100 {
+        memory.add(&name, vec![said(2, &long)]).await.unwrap();
+        most = most.max(bytes());
     }
-    memory.add(&name, vec![said(1, "replaced phrase")]).await.unwrap();
-    assert_eq!(found(&memory, &name, "phrase").await, [1], "later writes win over earlier ones");
+    assert!(most > 1024 * 1024, "the test writes too little to see anything: {most}");
+    assert!(most < 2 * 1024 * 1024, "{most}");
+    memory.add(&name, vec![said(2, "replaced phrase")]).await.unwrap();
+    assert_eq!(found(&memory, &name, "phrase").await, [2], "later writes win over earlier ones");
+    assert_eq!(found(&memory, &name, "word").await, [1]);
+    memory.close().await;
+    assert_eq!(found(&memory, &name, "phrase").await, [2]);
+    assert_eq!(memory.count(&name).await.unwrap(), 2);
 }
 
 /// Adds, is told that all is well, and dies without another step. Started by the test below.
@@ -270,7 +287,7 @@ async fn the_log_does_not_grow_for_ever() {
 async fn adds_and_dies() {
     let Ok(root) = std::env::var(DIES_IN) else { return };
     let (root, name) = root.split_once('|').unwrap();
-    let memory = Memory::embedded(EdgeOptions::new(root), None);
+    let memory = Memory::embedded(EmbeddedOptions::new(root), None);
     let name = dying_name(name);
     memory.create(&name).await.unwrap();
     let next = memory.count(&name).await.unwrap() + 1;
@@ -287,9 +304,9 @@ async fn what_was_acknowledged_survives_the_process() {
     let place = TempDir::new().unwrap();
     for _ in 0..3 {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "edge_folders::adds_and_dies"]).env(DIES_IN, format!("{}|7", place.path().display()));
+        child.args(["--exact", "embedded_files::adds_and_dies"]).env(DIES_IN, format!("{}|7", place.path().display()));
         assert!(!child.output().unwrap().status.success());
     }
-    let memory = Memory::embedded(EdgeOptions::new(place.path()), None);
+    let memory = Memory::embedded(EmbeddedOptions::new(place.path()), None);
     assert_eq!(found(&memory, &dying_name("7"), "word").await, [3, 2, 1]);
 }

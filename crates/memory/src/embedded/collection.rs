@@ -1,0 +1,199 @@
+//! One open collection: its file, and the index that was read from it. All of it blocks: never call it on an async thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Failure;
+use super::best::{Best, Ranked};
+use super::dense;
+use super::file::{CollectionFile, Draft};
+use super::index::Index;
+use super::record::{self, Entry};
+use crate::point::{Batch, DenseLayout, Probe};
+use crate::{Filter, Hit, InteractionId};
+
+/// A file is written anew when less than half of it counts and more than this does not.
+const MAX_WASTED_BYTES: u64 = 1024 * 1024;
+/// Bytes of entries in one frame of a file that is written anew.
+const REWRITE_FRAME_BYTES: usize = 4 * 1024 * 1024;
+
+pub struct Collection {
+    path: PathBuf,
+    file: CollectionFile,
+    index: Index,
+    /// A flush failed: what is in memory may not be on disk.
+    is_spoiled: AtomicBool,
+}
+
+impl Collection {
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let mut index = Index::default();
+        let file = CollectionFile::open(path, |position, entry| {
+            match Entry::decode(entry)? {
+                Entry::Dense(layout) => index.set_dense(layout),
+                Entry::Put(record) => index.put(&record, position),
+                Entry::Delete(ids) => ids.into_iter().for_each(|id| {
+                    index.delete(id);
+                }),
+            }
+            Ok(())
+        })?;
+        index.sweep();
+        index.shrink();
+        let mut opened = Self::new(path, file, index);
+        opened.rewrite_if_wasteful()?;
+        Ok(opened)
+    }
+
+    /// Replaces whatever stands there by a collection without content.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        let file = Draft::new(path)?.put_in_place()?;
+        Ok(Self::new(path, file, Index::default()))
+    }
+
+    fn new(path: &Path, file: CollectionFile, index: Index) -> Self {
+        Self { path: path.to_owned(), file, index, is_spoiled: AtomicBool::new(false) }
+    }
+
+    pub fn is_spoiled(&self) -> bool {
+        self.is_spoiled.load(Ordering::Acquire)
+    }
+
+    /// Whether there are interactions that the embedding model's vectors cannot be added to.
+    pub fn lacks(&self, dense: Option<&DenseLayout>) -> bool {
+        dense.is_some() && !self.index.is_untouched() && self.index.dense_layout() != dense
+    }
+
+    pub fn count(&self) -> u64 {
+        self.index.count()
+    }
+
+    /// Counts once it is flushed, like the deletions. The first addition decides whether there are dense vectors.
+    pub fn upsert(&mut self, batch: Batch) -> Result<(), Failure> {
+        let mut entries = Vec::with_capacity(batch.interactions.len() + 1);
+        let mut new_layout = None;
+        if let Some(layout) = batch.dense_layout().filter(|_| self.index.is_untouched()) {
+            entries.push(Entry::Dense(layout.clone()).encode()?);
+            new_layout = Some(layout.clone());
+        }
+        let layout = new_layout.as_ref().or(self.index.dense_layout()).cloned();
+        for point in batch.into_points(layout.as_ref()) {
+            entries.push(record::put(point)?);
+        }
+        let positions = self.file.append(&entries)?;
+        if let Some(layout) = new_layout {
+            self.index.set_dense(layout);
+        }
+        let mut has_replaced = false;
+        for (entry, position) in entries.iter().zip(positions) {
+            if let Entry::Put(record) = Entry::decode(entry)? {
+                has_replaced |= self.index.has(record.id);
+                self.index.put(&record, position);
+            }
+        }
+        if has_replaced {
+            self.index.sweep();
+        }
+        self.rewrite_if_wasteful()
+    }
+
+    pub fn delete(&mut self, ids: Vec<InteractionId>) -> Result<(), Failure> {
+        let ids: Vec<u64> = ids.into_iter().map(|id| id.0).filter(|id| self.index.has(*id)).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let entry = Entry::Delete(ids.clone()).encode()?;
+        self.file.append(&[entry])?;
+        ids.into_iter().for_each(|id| {
+            self.index.delete(id);
+        });
+        self.index.sweep();
+        self.rewrite_if_wasteful()
+    }
+
+    pub fn delete_session(&mut self, session: &str) -> Result<(), Failure> {
+        self.delete(self.index.ids_of_session(session))
+    }
+
+    /// What is found by words and what is found by meaning, each best first.
+    pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, Failure> {
+        let limit = probe.limit();
+        let mut lists = Vec::new();
+        if let Some(terms) = &probe.sparse {
+            lists.push(self.hits(self.index.by_words(terms, &probe.filter, limit))?);
+        }
+        if let Some((layout, vector)) = &probe.dense
+            && self.index.dense_layout() == Some(layout)
+        {
+            lists.push(self.hits(self.by_meaning(vector, &probe.filter, limit)?)?);
+        }
+        Ok(lists)
+    }
+
+    fn by_meaning(&self, vector: &[f32], filter: &Filter, limit: usize) -> Result<Vec<Ranked>, Failure> {
+        let vector = dense::normalized(vector.to_vec());
+        let mut best = Best::new(limit);
+        for document in self.index.by_meaning(&vector, filter, limit) {
+            let entry = self.file.read(self.index.position(document))?;
+            if let Entry::Put(record) = Entry::decode(&entry)?
+                && let Some(exact) = &record.dense
+            {
+                let score = dense::similarity(&vector, exact);
+                best.offer(Ranked { score, timestamp: self.index.timestamp(document), document });
+            }
+        }
+        Ok(best.into_best_first())
+    }
+
+    fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
+        let mut hits = Vec::with_capacity(ranked.len());
+        for Ranked { score, document, .. } in ranked {
+            let entry = self.file.read(self.index.position(document))?;
+            if let Entry::Put(record) = Entry::decode(&entry)? {
+                hits.push(record.hit(score)?);
+            }
+        }
+        Ok(hits)
+    }
+
+    fn rewrite_if_wasteful(&mut self) -> Result<(), Failure> {
+        let wasted = self.file.len().saturating_sub(self.index.live_bytes);
+        if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes { self.rewrite() } else { Ok(()) }
+    }
+
+    /// Makes the file anew from what is to be found in it, so that nothing deleted is left in it.
+    pub fn rewrite(&mut self) -> Result<(), Failure> {
+        if self.count() == 0 {
+            *self = Self::create(&self.path)?;
+            return Ok(());
+        }
+        let mut draft = Draft::new(&self.path)?;
+        let mut entries = Vec::new();
+        if let Some(layout) = self.index.dense_layout() {
+            entries.push(Entry::Dense(layout.clone()).encode()?);
+        }
+        let mut bytes = 0;
+        for position in self.index.positions() {
+            let entry = self.file.read(position)?;
+            bytes += entry.len();
+            entries.push(entry);
+            if bytes > REWRITE_FRAME_BYTES {
+                draft.file.append(&entries)?;
+                entries.clear();
+                bytes = 0;
+            }
+        }
+        if !entries.is_empty() {
+            draft.file.append(&entries)?;
+        }
+        drop(draft.put_in_place()?);
+        *self = Self::open(&self.path)?;
+        Ok(())
+    }
+
+    pub fn flush(&self) -> Result<(), Failure> {
+        let flushed = self.file.sync();
+        self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
+        Ok(flushed?)
+    }
+}
