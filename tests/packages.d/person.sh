@@ -8,7 +8,9 @@ kind=$1 older=$2 package=$3 version=$4
 . /case/inside.sh
 cd "$HOME"
 mkdir -p "$HOME/.local/bin"
-export PATH=$HOME/.local/bin:$PATH PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PATH=$HOME/.local/bin:$PATH
+# There is no network. pipx wants a pip of its own; Debian keeps one for virtual environments.
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/usr/share/python-wheels PIP_DISABLE_PIP_VERSION_CHECK=1
 data=$HOME/.local/share/codelab
 
 npm() {
