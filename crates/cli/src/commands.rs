@@ -4,7 +4,10 @@ pub mod agents;
 pub mod audit;
 pub mod backup;
 pub mod chat;
+pub mod completions;
+pub mod config;
 pub mod connection;
+pub mod doctor;
 pub mod exec;
 pub mod hands;
 pub mod health;
@@ -20,7 +23,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use codelab_protocol::{ProjectId, Timestamp, UserId};
-use codelab_server::{Flags, Identity, JwtAlgorithm, Secrets, Settings, sign_token};
+use codelab_server::{Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,10 +40,19 @@ pub struct Place {
 
 impl Place {
     pub fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
+        Ok(self.explain_with(addr).settings?)
+    }
+
+    /// The settings with where each comes from, wrong or not.
+    pub fn explain(&self) -> Explained {
+        self.explain_with(None)
+    }
+
+    fn explain_with(&self, addr: Option<String>) -> Explained {
         let flags = Flags { config: self.config.clone(), addr, data_dir: self.data_dir.clone() };
         // Variables that are not text cannot be settings.
         let environment = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-        Ok(Settings::load(flags, environment)?)
+        Settings::explain(flags, environment)
     }
 }
 
@@ -102,6 +114,12 @@ pub fn now() -> Timestamp {
 /// runs tools: their files are a person's, with the person's own umask.
 pub fn make_private_files() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Why the demonstration answers a person who wanted a model, and what to type before the command.
+pub fn hint_lines(hint: &ModelHint, command: &str) -> [String; 2] {
+    let why = format!("{} The demonstration answers until then.", hint.why);
+    [why, format!("To use the model, type: {} {command}", hint.variables)]
 }
 
 /// One line for a person; causes are in the same line.

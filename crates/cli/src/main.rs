@@ -6,9 +6,11 @@ mod logs;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{agents, audit, backup, chat, exec, health, login_link, memory, serve, token, work};
+use commands::{
+    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory, serve, token, work,
+};
 
 /// A self-hosted runtime where a team of AI agents works on your code.
 #[derive(Parser)]
@@ -28,6 +30,12 @@ enum Command {
     Work(work::Work),
     /// Do one task and end, for scripts
     Exec(exec::Exec),
+    /// Check that everything CodeLab needs works, and say what to do where it does not
+    #[command(after_help = doctor::EXIT_CODES)]
+    Doctor(doctor::Doctor),
+    /// Look at the settings
+    #[command(subcommand)]
+    Config(config::Config),
     /// Print a token for a user of this server
     Token(token::Token),
     /// Print a link that logs a user in on the web page, once, within ten minutes
@@ -47,6 +55,11 @@ enum Command {
     Backup(backup::Backup),
     /// Put a backup in the place of the embedded database, while the server is stopped
     Restore(backup::Restore),
+    /// Print completions for a shell, to be kept where it looks for them
+    Completions(completions::Completions),
+    /// Print the manual page, of one command if it is named
+    #[command(hide = true)]
+    Man(completions::Man),
     /// Run one command behind the sandbox; started by this program itself
     #[command(hide = true)]
     SandboxExec,
@@ -60,6 +73,10 @@ fn main() -> ExitCode {
         Command::Work(command) => command.run(),
         Command::Exec(command) => command.run(),
         Command::SandboxExec => Ok(codelab_workspace::sandbox_exec()),
+        Command::Doctor(command) => command.run(),
+        Command::Config(command) => command.run(),
+        Command::Completions(command) => command.run(Cli::command()),
+        Command::Man(command) => command.run(Cli::command()),
         Command::Token(command) => command.run(),
         Command::LoginLink(command) => command.run(),
         Command::Agents(command) => command.run(),

@@ -56,7 +56,7 @@ pub struct Limits {
 }
 
 /// What to do when a model makes several tool calls at once although it was asked not to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MultipleToolCalls {
     Reject,

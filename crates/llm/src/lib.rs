@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 pub use address::{InvalidAddress, is_private_address};
 pub use config::{Auth, ConfigError, OpenAiConfig};
 pub use demo::DemoModel;
-pub use openai::OpenAiModel;
+pub use openai::{OpenAiModel, ServerClock, Trial};
 pub use price::{Price, PriceTable};
 pub use secret::Secret;
 

@@ -14,4 +14,4 @@ mod tool_calls;
 mod transport;
 mod wire;
 
-pub use client::OpenAiModel;
+pub use client::{OpenAiModel, ServerClock, Trial};

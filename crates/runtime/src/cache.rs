@@ -14,6 +14,7 @@
 
 mod link;
 mod memory;
+mod ping;
 mod remote;
 mod supervisor;
 
@@ -26,6 +27,8 @@ use codelab_protocol::{Timestamp, UserId};
 use redis::RedisError;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
+
+pub use ping::{RedisUnusable, ping_redis};
 
 use link::{Link, LinkNumber};
 use memory::{Memory, Moment};

@@ -30,7 +30,8 @@ mod vitals;
 
 pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting};
 pub use cache::{
-    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, UserPrefix,
+    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, RedisUnusable,
+    UserPrefix, ping_redis,
 };
 pub use chat::{ChatMessage, ResultTaken, Sent};
 pub use clock::now;

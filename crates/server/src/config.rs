@@ -2,7 +2,9 @@
 
 mod checked;
 mod file;
+mod hint;
 mod origin;
+mod shown;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -14,12 +16,15 @@ use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use self::file::File;
+use self::sources::Merged;
 
+pub use hint::ModelHint;
 pub use origin::Origin;
-pub use sources::Flags;
+pub use shown::{Explained, ShownSetting};
+pub use sources::{Flags, Source};
 
 /// Why the server cannot start with these settings: one line that names the setting.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +86,7 @@ pub struct ChatSettings {
 }
 
 /// Which users the global Chat is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChatAccess {
     #[default]
@@ -108,6 +113,8 @@ pub struct SpaceSettings {
 pub struct LlmSettings {
     /// A model is configured exactly when this is set.
     pub proxy_url: Option<String>,
+    /// What a person set who seems to want a model, where none is configured.
+    pub hint: Option<ModelHint>,
     pub model: Option<String>,
     pub model_override: Option<String>,
     pub api_key: Option<Secret>,
@@ -137,7 +144,7 @@ pub struct JwtSettings {
     pub public_key_file: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JwtAlgorithm {
     /// With `JWT_SECRET`.
@@ -165,28 +172,50 @@ pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
 impl Settings {
     /// Reads the file, the environment and the flags, later ones winning.
     pub fn load(flags: Flags, environment: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        Self::explain(flags, environment).settings
+    }
+
+    /// The same, with every setting and where it comes from, for people who look for a mistake.
+    pub fn explain(flags: Flags, environment: impl Iterator<Item = (String, String)>) -> Explained {
         let environment: BTreeMap<String, String> = environment.collect();
-        let data_dir = sources::data_dir(&flags, &environment)?;
-        let table = sources::merged(&flags, &environment, &data_dir)?;
-        let file: File = serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
-            let setting = match error.path().to_string() {
-                path if path == "." => "settings".to_owned(),
-                path => path,
-            };
-            // What a parser says of a wrong value quotes it, and this one may be a secret.
-            let why = match setting.ends_with("api_key") {
-                true => "must be a text".to_owned(),
-                false => error.into_inner().to_string(),
-            };
-            ConfigError { setting, why: why.lines().next().unwrap_or_default().to_owned() }
-        })?;
-        file.checked(data_dir, &environment)
+        let (data_dir, source) = match sources::data_dir(&flags, &environment) {
+            Ok(found) => found,
+            Err(error) => return Explained { settings: Err(error), shown: Vec::new(), data_dir: None },
+        };
+        let read = || {
+            let merged = sources::merged(&flags, &environment, &data_dir)?;
+            let file = parse(&merged)?;
+            let shown = shown::all(&file, &merged, (&data_dir, source), &environment);
+            Ok((file, shown))
+        };
+        match read() {
+            Ok((file, shown)) => {
+                let settings = file.checked(data_dir.clone(), &environment);
+                Explained { settings, shown, data_dir: Some(data_dir) }
+            }
+            Err(error) => Explained { settings: Err(error), shown: Vec::new(), data_dir: Some(data_dir) },
+        }
     }
 
     /// Whether other machines can reach the server.
     pub fn is_exposed(&self) -> bool {
         !self.addr.ip().is_loopback()
     }
+}
+
+fn parse(merged: &Merged) -> Result<File, ConfigError> {
+    serde_path_to_error::deserialize(toml::Value::Table(merged.table.clone())).map_err(|error| {
+        let setting = match error.path().to_string() {
+            path if path == "." => "settings".to_owned(),
+            path => path,
+        };
+        // What a parser says of a wrong value quotes it, and this one may be a secret.
+        let why = match setting.ends_with("api_key") {
+            true => "must be a text".to_owned(),
+            false => error.into_inner().to_string(),
+        };
+        ConfigError { setting, why: why.lines().next().unwrap_or_default().to_owned() }
+    })
 }
 
 /// What is wrong with the database's address; most people set it by its plain name.

@@ -6,6 +6,7 @@ mod access;
 mod address;
 mod app;
 mod body;
+mod buffers;
 mod config;
 mod connections;
 mod docs;
@@ -24,11 +25,14 @@ mod sse;
 mod unread;
 mod users;
 
-pub use config::{ConfigError, Flags, JwtAlgorithm, JwtSettings, SandboxSettings, Settings};
+pub use config::{
+    ConfigError, Explained, Flags, JwtAlgorithm, JwtSettings, ModelHint, SandboxSettings, Settings, ShownSetting,
+    Source,
+};
 pub use master_key::{MasterKey, audit_sealed_file};
 pub use openapi::openapi_json;
 pub use private::private_data_folder;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};
-pub use serve::{Server, StartError, living_url, local_url, memory};
+pub use serve::{Server, StartError, default_model, embedded_memory, living_url, local_url, memory, model_config};
 pub use users::{Identity, LoginTicket, Role, SignError, sign_token};

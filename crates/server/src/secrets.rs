@@ -31,6 +31,8 @@ pub enum SecretsError {
 
 /// Those that are made have as many, and those that are given must not be easier to guess.
 const SECRET_BYTES: usize = 32;
+const FOLDER: &str = "secrets";
+const INTERNAL_KEY_FILE: &str = "internal_api_key";
 
 impl Secrets {
     /// Refuses to be reachable from outside with secrets that nobody chose, or that can be guessed. On this machine alone
@@ -44,7 +46,7 @@ impl Secrets {
         if settings.internal_api_key.is_none() || !tokens_are_safe {
             return Err(SecretsError::Exposed { addr });
         }
-        match short(settings).first() {
+        match Self::short(settings).first() {
             Some(&(name, bytes)) => Err(SecretsError::Short { name, bytes, addr }),
             None => Ok(()),
         }
@@ -52,15 +54,31 @@ impl Secrets {
 
     /// Says which secrets are too short for a server that others can reach.
     pub(crate) fn warn_of_short(settings: &Settings) {
-        for (name, bytes) in short(settings) {
+        for (name, bytes) in Self::short(settings) {
             tracing::warn!(name, bytes, "a secret is short and can be guessed: give it at least {SECRET_BYTES} bytes");
+        }
+    }
+
+    /// The given secrets that are in use and too short, with their lengths.
+    pub fn short(settings: &Settings) -> Vec<(&'static str, usize)> {
+        let jwt = settings.jwt_secret.as_ref().filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
+        let given = [("INTERNAL_API_KEY", settings.internal_api_key.as_ref()), ("JWT_SECRET", jwt)];
+        let lengths = given.into_iter().filter_map(|(name, secret)| Some((name, secret?.expose().len())));
+        lengths.filter(|(_, bytes)| *bytes < SECRET_BYTES).collect()
+    }
+
+    /// The internal key as a server would have it; none where none was given or made yet.
+    pub fn find_internal_key(settings: &Settings) -> Result<Option<Secret>, SecretsError> {
+        match &settings.internal_api_key {
+            Some(key) => Ok(Some(key.clone())),
+            None => kept(&settings.data_dir.join(FOLDER).join(INTERNAL_KEY_FILE)),
         }
     }
 
     pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
         Self::check(settings)?;
-        let folder = settings.data_dir.join("secrets");
-        let key_file = folder.join("internal_api_key");
+        let folder = settings.data_dir.join(FOLDER);
+        let key_file = folder.join(INTERNAL_KEY_FILE);
         let kept = |given: &Option<Secret>, path: &Path| match given {
             Some(secret) => Ok(secret.clone()),
             None => kept_or_made(&folder, path),
@@ -71,14 +89,6 @@ impl Secrets {
             internal_key_file: settings.internal_api_key.is_none().then_some(key_file),
         })
     }
-}
-
-/// The given secrets that are in use and too short, with their lengths.
-fn short(settings: &Settings) -> Vec<(&'static str, usize)> {
-    let jwt = settings.jwt_secret.as_ref().filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
-    let given = [("INTERNAL_API_KEY", settings.internal_api_key.as_ref()), ("JWT_SECRET", jwt)];
-    let lengths = given.into_iter().filter_map(|(name, secret)| Some((name, secret?.expose().len())));
-    lengths.filter(|(_, bytes)| *bytes < SECRET_BYTES).collect()
 }
 
 /// The secret in a file; none where there is no file.

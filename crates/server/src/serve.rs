@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
-use crate::config::{ConfigError, DEFAULT_DATABASE, Origin, Settings, SpaceSettings, wrong, wrong_database};
+use crate::buffers::Buffers;
+use crate::config::{ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
 use crate::master_key::{MasterKey, seal_audit};
@@ -56,6 +57,9 @@ pub enum StartError {
     Io { what: String, error: std::io::Error },
 }
 
+/// Of the data folder: what the embedded memory engine keeps.
+const MEMORY_FOLDER: &str = "memory";
+
 /// How long running model calls may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -65,6 +69,8 @@ pub struct Server {
     /// What answers as the model, and whether it is the demonstration.
     pub model: String,
     pub demo: bool,
+    /// What is missing where the demonstration answers and somebody set a part of a model.
+    pub model_hint: Option<ModelHint>,
     pub secrets: Arc<Secrets>,
     public_url: Option<String>,
     /// Tells other commands on this machine where the server is.
@@ -107,6 +113,9 @@ impl Server {
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
+        if !memory.is_embedded() {
+            remove_embedded_memory(settings.data_dir.join(MEMORY_FOLDER)).await;
+        }
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(Parts {
@@ -137,6 +146,7 @@ impl Server {
             names,
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
+            buffers: Buffers::new(settings.body_bytes),
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
             page: Arc::new(Page::embedded(settings.page_locale)),
@@ -151,13 +161,15 @@ impl Server {
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
+        let patience = listen::Patience { write_timeout, grace: GRACE };
         let stopped = stop.clone().cancelled_owned();
         let metrics = Arc::clone(runtime.metrics());
-        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, metrics, stopped));
+        let listening = tokio::spawn(listen::serve(listener, router(app), patience, metrics, stopped));
         Ok(Self {
             addr,
             model: description.label,
             demo: description.demo,
+            model_hint: settings.llm.hint,
             secrets: Arc::new(secrets),
             public_url: settings.http.public_url.map(|origin| origin.text()),
             kept,
@@ -272,8 +284,25 @@ async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
 
 /// The memory engine inside the process, or a Qdrant server where one is configured.
 pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
+    let spaces = &settings.spaces;
+    match &spaces.qdrant_url {
+        None => embedded_memory(settings, &settings.data_dir.join(MEMORY_FOLDER)),
+        Some(url) => {
+            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
+            let options = QdrantOptions { url: url.clone(), api_key };
+            Memory::server(options, embedder(settings)?).map_err(|error| wrong("qdrant.url", &error.to_string()))
+        }
+    }
+}
+
+/// The memory engine inside the process, on a folder of the caller's choice.
+pub fn embedded_memory(settings: &Settings, folder: &Path) -> Result<Memory, ConfigError> {
+    Ok(Memory::embedded(EmbeddedOptions::new(folder), embedder(settings)?))
+}
+
+fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     let (spaces, llm) = (&settings.spaces, &settings.llm);
-    let embedder = match (&spaces.embedding_model, &llm.proxy_url) {
+    match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
             let auth_header = match auth(settings, url) {
                 Auth::Bearer(key) => Some(("authorization".to_owned(), format!("Bearer {}", key.expose()))),
@@ -281,18 +310,23 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
                 Auth::None => None,
             };
             let options = EmbedderOptions { auth_header, ..EmbedderOptions::new(url.clone(), model.clone()) };
-            Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?)
+            Ok(Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?))
         }
-        (Some(_), None) => return Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
-        (None, _) => None,
-    };
-    match &spaces.qdrant_url {
-        None => Ok(Memory::embedded(EmbeddedOptions::new(settings.data_dir.join("memory")), embedder)),
-        Some(url) => {
-            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
-            let options = QdrantOptions { url: url.clone(), api_key };
-            Memory::server(options, embedder).map_err(|error| wrong("qdrant.url", &error.to_string()))
+        (Some(_), None) => Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
+        (None, _) => Ok(None),
+    }
+}
+
+/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded engine left. They can be made
+/// anew from the database.
+async fn remove_embedded_memory(folder: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+    match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
+        Ok(()) => {
+            tracing::info!("memories are on the Qdrant server now; the files of the embedded memory were removed")
         }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, "the files of the embedded memory could not be removed"),
     }
 }
 
@@ -309,9 +343,17 @@ fn auth(settings: &Settings, url: &str) -> Auth {
 
 /// The configured model, or the demonstration when there is none.
 fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
+    match model_config(settings) {
+        Some(config) => Ok(Arc::new(OpenAiModel::new(config)?)),
+        None => Ok(Arc::new(DemoModel::default())),
+    }
+}
+
+/// How the configured model is called; none where the demonstration answers.
+pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
     let llm = &settings.llm;
-    let Some(url) = &llm.proxy_url else { return Ok(Arc::new(DemoModel::default())) };
-    let config = OpenAiConfig {
+    let url = llm.proxy_url.as_ref()?;
+    Some(OpenAiConfig {
         auth: auth(settings, url),
         fallback_model: llm.model.clone(),
         model_override: llm.model_override.clone(),
@@ -321,6 +363,10 @@ fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
         ..OpenAiConfig::new(url)
-    };
-    Ok(Arc::new(OpenAiModel::new(config)?))
+    })
+}
+
+/// The model of agents that name none.
+pub fn default_model(settings: &Settings) -> String {
+    KnownModels::new(&settings.llm).default_model().to_owned()
 }

@@ -7,6 +7,7 @@ mod chat;
 mod columns;
 mod commit;
 mod error;
+mod inspect;
 mod key;
 mod migrate;
 mod options;
@@ -28,6 +29,7 @@ pub use commit::{
     ToolCallOpened,
 };
 pub use error::StoreError;
+pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
 pub use key::{Epoch, Realm, SessionKey};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use row::{

@@ -53,7 +53,7 @@ const RECORD: &str = "INSERT INTO schema_migrations (version, name) VALUES ($1, 
 /// Two servers that start together on one PostgreSQL take turns; the number is only a name for that lock.
 const LOCK_LEDGER: &str = "SELECT pg_advisory_xact_lock(7136048201935)";
 
-fn newest(migrations: &[Migration]) -> i64 {
+pub(crate) fn newest(migrations: &[Migration]) -> i64 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 

@@ -12,11 +12,13 @@ use crate::{SessionKey, StoreError, StoreOptions, migrate};
 
 mod connection;
 pub(crate) mod error;
+mod look;
 pub(crate) mod text;
 mod writer;
 
 use connection::{Access, Connection, Connector};
 use error::translate;
+pub(crate) use look::PostgresLook;
 use writer::Job;
 
 /// Reads that share one connection; they are pipelined.

@@ -38,6 +38,10 @@ impl OwnDatabase {
         count
     }
 
+    pub async fn execute(&self, sql: &str) {
+        execute(&self.url, sql).await;
+    }
+
     pub async fn remove(&self) {
         execute(&self.server_url, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }

@@ -125,6 +125,11 @@ fn no_trace_of_one_machine() -> Result<()> {
 }
 
 #[test]
+fn no_conflict_is_left() -> Result<()> {
+    every_text(traces::conflict_markers)
+}
+
+#[test]
 fn no_private_package_source() -> Result<()> {
     every_text(traces::package_sources)
 }

@@ -13,7 +13,7 @@ use codelab_protocol::UserId;
 use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
 use serde_json::Value;
 
-use super::{Place, local_token, user_id};
+use super::{Place, hint_lines, local_token, note, user_id};
 
 /// For a server of this machine; renewed by starting the command again.
 const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -95,6 +95,9 @@ impl Target {
 
     async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
         let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
+        if let Some(hint) = &server.model_hint {
+            hint_lines(hint, "codelab …").iter().for_each(|line| note(line));
+        }
         let connection = self.local(settings, server.url(), Lives::InThisProcess)?;
         Ok(Connection { server: Some(server), ..connection })
     }

@@ -12,12 +12,12 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::connection::{self, Lives};
 use super::hands::HandsFlags;
-use super::{Place, StopSignals, make_private_files, say, work};
+use super::{Place, StopSignals, hint_lines, make_private_files, say, work};
 use crate::logs;
 
 /// Where the system sets no limit.
-const MAX_OPEN_FILES: u64 = 1 << 20;
-const FEW_OPEN_FILES: u64 = 4096;
+pub const MAX_OPEN_FILES: u64 = 1 << 20;
+pub const FEW_OPEN_FILES: u64 = 4096;
 
 #[derive(Args)]
 pub struct Serve {
@@ -127,8 +127,10 @@ fn log(event: &HandsEvent) {
 fn announce(server: &Server) {
     say(&format!("CodeLab {} is at http://{}", env!("CARGO_PKG_VERSION"), server.addr));
     say(&format!("model: {}", server.model));
-    if server.demo {
-        say("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one");
+    match &server.model_hint {
+        Some(hint) => hint_lines(hint, "codelab serve").iter().for_each(|line| say(&format!("       {line}"))),
+        None if server.demo => say("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one"),
+        None => {}
     }
     match &server.secrets.internal_key_file {
         Some(path) => say(&format!("internal key: in {}", path.display())),

@@ -50,7 +50,8 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
     // Whoever waits for the turn is told so instead of silence.
     let told = told(waiting).await;
     assert_eq!(told.error().error_code.as_str(), "DB_WRITE_ERROR");
-    assert!(told.error().message.contains("disk is full"), "{}", told.error().message);
+    let message = &told.error().message;
+    assert!(message.contains("disk is full") && message.contains("accepted") && message.contains("tried again"));
     let outages = lab.logged("the database cannot be written");
     assert_eq!(outages.len(), 1, "one line for the outage, whatever it refused: {outages:?}");
 
@@ -229,13 +230,13 @@ async fn undamaged(lab: &Lab) {
 }
 
 /// A file system of a few megabytes, in memory.
-struct SmallDisk {
+pub struct SmallDisk {
     place: TempDir,
 }
 
 impl SmallDisk {
     /// `None`, and a line that says so, where file systems may not be mounted.
-    fn mount() -> Option<Self> {
+    pub fn mount() -> Option<Self> {
         let place = tempfile::tempdir().unwrap();
         let mounted =
             Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "codelab-test"]).arg(place.path()).output();
@@ -248,7 +249,7 @@ impl SmallDisk {
         }
     }
 
-    fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.place.path().join("data")
     }
 
@@ -256,7 +257,7 @@ impl SmallDisk {
         self.place.path().join("filler")
     }
 
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = File::create(self.filler()).unwrap();
         for piece_bytes in [64 * 1024, 4096] {
             loop {

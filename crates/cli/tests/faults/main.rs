@@ -17,6 +17,7 @@ mod chat;
 mod commands;
 mod connections;
 mod disk;
+mod doctor;
 mod health;
 mod kills;
 mod lab;

@@ -163,3 +163,35 @@ async fn health_is_an_exit_code() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("no server runs with the data folder"), "{}", text(&output));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_tells_of_its_settings_and_its_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().display().to_string();
+    write(folder.path(), "codelab.toml", "[limits]\nsteps = 7\n[llm]\napi_key = \"canary\"\n");
+    let all = said(&["config", "show", "--data-dir", &data]).await;
+    let row = |name: &str| {
+        let found = all.lines().find(|line| line.split_whitespace().next() == Some(name));
+        found.unwrap_or_else(|| panic!("{name}: {all}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("limits.steps"), format!("limits.steps 7 {data}/codelab.toml"));
+    assert_eq!(row("limits.repeats"), "limits.repeats 3 default");
+    assert_eq!(row("llm.api_key"), format!("llm.api_key [secret] {data}/codelab.toml"));
+    assert_eq!(row("data_dir"), format!("data_dir {data} flag: --data-dir"));
+    let set: Value =
+        serde_json::from_str(&said(&["config", "show", "--set", "--json", "--data-dir", &data]).await).unwrap();
+    let names: Vec<&Value> = set["settings"].as_array().unwrap().iter().map(|setting| &setting["name"]).collect();
+    assert_eq!(names, ["data_dir", "limits.steps", "llm.api_key"]);
+    assert!(!all.contains("canary") && !set.to_string().contains("canary"));
+    write(folder.path(), "codelab.toml", "[limits]\nsteps = 0\n");
+    let wrong = codelab(&["config", "show", "--data-dir", &data]).await;
+    assert!(!wrong.status.success() && text(&wrong).contains("limits.steps: must be more than 0"), "{}", text(&wrong));
+
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef codelab"), ("fish", "complete -c codelab")] {
+        let script = said(&["completions", shell]).await;
+        assert!(script.contains(part) && script.contains("doctor"), "{shell}: {script}");
+    }
+    assert!(said(&["man"]).await.contains(".TH codelab 1"));
+    assert!(said(&["man", "serve"]).await.contains(".TH codelab-serve 1"));
+    assert!(!codelab(&["man", "nothing"]).await.status.success());
+}

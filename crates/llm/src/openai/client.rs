@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, Usage};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
@@ -42,6 +42,29 @@ pub struct OpenAiModel {
     transport: Transport,
 }
 
+/// What came of a call that somebody made to see whether it works.
+#[derive(Debug)]
+pub struct Trial {
+    pub outcome: Result<ModelOutput, ModelFailure>,
+    /// None where nothing answered, or without saying the time.
+    pub clock: Option<ServerClock>,
+}
+
+/// The server's clock and ours at the same moment, but for the way of the answer.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerClock {
+    /// In whole seconds, from its `Date`.
+    pub theirs: SystemTime,
+    pub ours: SystemTime,
+}
+
+impl ServerClock {
+    fn read(headers: &HeaderMap, ours: SystemTime) -> Option<Self> {
+        let theirs = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+        Some(Self { theirs, ours })
+    }
+}
+
 /// How one attempt ended without a final verdict on the call.
 enum Setback {
     Refused { status: StatusCode, retry_after: Option<Duration>, body: String },
@@ -74,13 +97,25 @@ impl OpenAiModel {
         Ok(Self { config, uri, headers, transport })
     }
 
-    async fn answer(&self, request: &ModelRequest, hear: &mut Hear<'_>) -> Result<ModelOutput, ModelFailure> {
+    /// One call, and what the server's clock said meanwhile.
+    pub async fn trial(&self, request: &ModelRequest) -> Trial {
+        let mut clock = None;
+        let outcome = self.answer(request, &mut |_: Heard<'_>| {}, &mut clock).await;
+        Trial { outcome, clock }
+    }
+
+    async fn answer(
+        &self,
+        request: &ModelRequest,
+        hear: &mut Hear<'_>,
+        clock: &mut Option<ServerClock>,
+    ) -> Result<ModelOutput, ModelFailure> {
         let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
         let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
             patience.begin();
-            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, hear).await {
+            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, hear, clock).await {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
                 Err(setback) => setback,
             };
@@ -107,6 +142,7 @@ impl OpenAiModel {
         model: &str,
         patience: &mut Patience,
         hear: &mut Hear<'_>,
+        clock: &mut Option<ServerClock>,
     ) -> Result<Answer, Setback> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -121,6 +157,7 @@ impl OpenAiModel {
             Err(expired) => return Err(Setback::Final(self.timed_out(expired, model))),
         };
         patience.answered();
+        *clock = ServerClock::read(response.headers(), SystemTime::now());
         if !response.status().is_success() {
             return Err(self.refusal(response, model, patience).await);
         }
@@ -268,7 +305,7 @@ impl Model for OpenAiModel {
         request: &'a ModelRequest,
         hear: &'a mut Hear<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
-        self.answer(request, hear).boxed()
+        async move { self.answer(request, hear, &mut None).await }.boxed()
     }
 
     fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64> {

@@ -60,6 +60,16 @@ impl Protected {
             .any(|component| self.starting_like(component).any(|p| p.len() > 1 && wildcard(&p[0], component)))
     }
 
+    /// Whether the components end with the beginning of a pattern of several.
+    pub fn goes_on_beneath(&self, components: &[String]) -> bool {
+        (0..components.len()).any(|start| {
+            let rest = &components[start..];
+            self.starting_like(&rest[0]).any(|pattern| {
+                pattern.len() > rest.len() && pattern.iter().zip(rest).all(|(pattern, text)| wildcard(pattern, text))
+            })
+        })
+    }
+
     fn starting_like(&self, component: &str) -> impl Iterator<Item = &Pattern> {
         let first = component.as_bytes().first().copied();
         let alike =

@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 
 use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
-    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, Origin, SandboxSettings,
-    Settings, SpaceSettings, wrong, wrong_database,
+    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, ModelHint, Origin,
+    SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
 };
 
 /// Longer waits would leave the calendar.
@@ -43,7 +43,7 @@ impl File {
             retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
             spaces: self.spaces(),
             chat: self.chat(),
-            llm: self.llm()?,
+            llm: self.llm(environment)?,
             policy: policy(&self.policy)?,
             sandbox: sandbox(&self.sandbox)?,
             http: http(self.server)?,
@@ -130,10 +130,12 @@ impl File {
         }
     }
 
-    fn llm(&self) -> Result<LlmSettings, ConfigError> {
+    fn llm(&self, environment: &BTreeMap<String, String>) -> Result<LlmSettings, ConfigError> {
         let llm = &self.llm;
+        let proxy_url = given(&llm.proxy_url);
         Ok(LlmSettings {
-            proxy_url: given(&llm.proxy_url),
+            hint: if proxy_url.is_some() { None } else { ModelHint::of(llm, environment) },
+            proxy_url,
             model: given(&llm.model),
             model_override: given(&llm.model_override),
             api_key: given(&llm.api_key).map(Secret::new),

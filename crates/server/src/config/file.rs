@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
 use codelab_llm::OpenAiConfig;
 use codelab_runtime::ShareLimits;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ChatAccess, JwtAlgorithm};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
     pub addr: String,
@@ -37,7 +37,7 @@ pub(super) struct File {
     pub sandbox: SandboxTable,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ChatTable {
     pub access: ChatAccess,
@@ -45,7 +45,7 @@ pub(super) struct ChatTable {
 }
 
 /// Rules beyond the built-in ones, which cannot be taken away.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PolicyTable {
     pub protected_paths: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) struct PolicyTable {
 }
 
 /// What a command of an agent may use and see, where it runs. Without a value, what suits the machine.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxTable {
     pub memory_bytes: Option<u64>,
@@ -64,65 +64,65 @@ pub(super) struct SandboxTable {
     pub readable: Vec<PathBuf>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Redis {
     pub url: Option<String>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Qdrant {
     pub url: Option<String>,
     pub api_key: Option<String>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Embedding {
     pub model: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AgentCacheTable {
     pub ttl_seconds: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WorkerSpaceTable {
     pub idle_timeout_seconds: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PlanTable {
     pub approval_tasks: usize,
     pub approval_usd: f64,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuthTable {
     pub jwt_algorithm: JwtAlgorithm,
     pub jwt_public_key_file: Option<PathBuf>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RetentionTable {
     pub session_hours: u64,
     pub event_days: u64,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Database {
     pub url: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LimitsTable {
     pub approval_timeout_seconds: u64,
@@ -144,7 +144,7 @@ pub(super) struct LimitsTable {
     pub user_requests_per_second: u32,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContextTable {
     pub messages: usize,
@@ -156,7 +156,7 @@ pub(super) struct ContextTable {
     pub compact_tokens: u64,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LlmTable {
     pub proxy_url: Option<String>,
@@ -166,14 +166,14 @@ pub(super) struct LlmTable {
     pub send_internal_key: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PriceRow {
     pub input_per_million_usd: f64,
     pub output_per_million_usd: f64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ServerTable {
     pub public_url: Option<String>,

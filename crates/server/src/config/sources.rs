@@ -1,7 +1,8 @@
-//! Where settings come from, merged into one table.
+//! Where settings come from, merged into one table that remembers it.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -16,7 +17,25 @@ pub struct Flags {
     pub data_dir: Option<PathBuf>,
 }
 
-type Environment = BTreeMap<String, String>;
+pub(super) type Environment = BTreeMap<String, String>;
+
+/// Where a value was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody set it.
+    Default,
+    File(PathBuf),
+    /// The variable's name.
+    Environment(String),
+    Flag(&'static str),
+}
+
+/// All that was set, and where each value stood. A name is a list, because models' names hold dots.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    pub table: Table,
+    pub sources: BTreeMap<Vec<String>, Source>,
+}
 
 /// Names from before there was a prefix.
 const PLAIN_NAMES: [(&str, &str); 12] = [
@@ -61,28 +80,38 @@ const TEXTS: [&str; 11] = [
 ];
 
 /// The flag, the environment, else the user's data folder.
-pub(super) fn data_dir(flags: &Flags, environment: &Environment) -> Result<PathBuf, ConfigError> {
+pub(super) fn data_dir(flags: &Flags, environment: &Environment) -> Result<(PathBuf, Source), ConfigError> {
     if let Some(folder) = &flags.data_dir {
-        return Ok(folder.clone());
+        return Ok((folder.clone(), Source::Flag("--data-dir")));
     }
-    let folder = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    folder("CODELAB_DATA_DIR")
-        .or_else(|| folder("XDG_DATA_HOME").map(|home| home.join("codelab")))
-        .or_else(|| folder("HOME").map(|home| home.join(".local/share/codelab")))
+    let folder = |name: &str, beneath: &str| {
+        let value = environment.get(name).filter(|value| !value.is_empty())?;
+        Some((Path::new(value).join(beneath), name.to_owned()))
+    };
+    if let Some((folder, name)) = folder("CODELAB_DATA_DIR", "") {
+        return Ok((folder, Source::Environment(name)));
+    }
+    folder("XDG_DATA_HOME", "codelab")
+        .map(|(folder, name)| (folder, Source::Environment(name)))
+        .or_else(|| folder("HOME", ".local/share/codelab").map(|(folder, _)| (folder, Source::Default)))
         .ok_or_else(|| wrong("data_dir", "there is no home folder; give --data-dir or CODELAB_DATA_DIR"))
 }
 
-pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) -> Result<Table, ConfigError> {
-    let mut table = read_file(flags, data_dir)?;
+pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) -> Result<Merged, ConfigError> {
+    let mut merged = Merged::default();
+    if let Some((path, table)) = read_file(flags, data_dir)? {
+        note_file(&table, &mut Vec::new(), &path, &mut merged.sources);
+        merged.table = table;
+    }
     for (name, setting) in PLAIN_NAMES {
         if let Some(value) = environment.get(name).filter(|value| !value.is_empty()) {
-            set(&mut table, &Setting::dotted(setting), value)?;
+            merged.set(&Setting::dotted(setting), value, Source::Environment(name.to_owned()))?;
         }
     }
     for (name, value) in environment {
         let Some(own) = name.strip_prefix("CODELAB_") else { continue };
         match Setting::from_environment(own) {
-            Some(setting) => set(&mut table, &setting, value)?,
+            Some(setting) => merged.set(&setting, value, Source::Environment(name.clone()))?,
             None => {
                 if let Some(meant) = misspelt(&own.to_lowercase()) {
                     let meant = meant.to_uppercase();
@@ -92,9 +121,21 @@ pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) 
         }
     }
     if let Some(addr) = &flags.addr {
-        set(&mut table, &Setting::dotted("addr"), addr)?;
+        merged.set(&Setting::dotted("addr"), addr, Source::Flag("--addr"))?;
     }
-    Ok(table)
+    Ok(merged)
+}
+
+/// Every value of the file, tables within tables included.
+fn note_file(table: &Table, above: &mut Vec<String>, file: &Path, sources: &mut BTreeMap<Vec<String>, Source>) {
+    for (name, value) in table {
+        above.push(name.clone());
+        match value {
+            Value::Table(table) => note_file(table, above, file, sources),
+            _ => _ = sources.insert(above.clone(), Source::File(file.to_owned())),
+        }
+        above.pop();
+    }
 }
 
 /// The name that was meant, if this is nearly one.
@@ -164,33 +205,45 @@ impl fmt::Display for Setting {
 }
 
 /// The file that was named, else the one in the data folder; never one from the working folder, which may be hostile.
-fn read_file(flags: &Flags, data_dir: &Path) -> Result<Table, ConfigError> {
+fn read_file(flags: &Flags, data_dir: &Path) -> Result<Option<(PathBuf, Table)>, ConfigError> {
     let path = flags.config.clone().unwrap_or_else(|| data_dir.join("codelab.toml"));
     let shown = path.display().to_string();
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && flags.config.is_none() => return Ok(Table::new()),
+        // A data folder that cannot be is named by whoever makes it.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && flags.config.is_none() =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(wrong(&shown, &error.to_string())),
     };
-    text.parse().map_err(|error: toml::de::Error| {
+    let table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
         wrong(&format!("{shown}, line {line}"), error.message())
-    })
+    })?;
+    Ok(Some((path, table)))
 }
 
-fn set(table: &mut Table, setting: &Setting, text: &str) -> Result<(), ConfigError> {
-    let refused = || wrong(&setting.to_string(), "is not a setting");
-    let (last, tables) = setting.0.split_last().filter(|(last, _)| !last.is_empty()).ok_or_else(refused)?;
-    let is_of_models = tables.first().is_some_and(|table| OF_MODELS.contains(&table.as_str()));
-    let mut place = table;
-    for name in tables {
-        let name = known(place, name, is_of_models);
-        let entry = place.entry(name).or_insert_with(|| Value::Table(Table::new()));
-        place = entry.as_table_mut().ok_or_else(refused)?;
+impl Merged {
+    fn set(&mut self, setting: &Setting, text: &str, source: Source) -> Result<(), ConfigError> {
+        let refused = || wrong(&setting.to_string(), "is not a setting");
+        let (last, tables) = setting.0.split_last().filter(|(last, _)| !last.is_empty()).ok_or_else(refused)?;
+        let is_of_models = tables.first().is_some_and(|table| OF_MODELS.contains(&table.as_str()));
+        let mut place = &mut self.table;
+        let mut path = Vec::new();
+        for name in tables {
+            let name = known(place, name, is_of_models);
+            path.push(name.clone());
+            let entry = place.entry(name).or_insert_with(|| Value::Table(Table::new()));
+            place = entry.as_table_mut().ok_or_else(refused)?;
+        }
+        let name = known(place, last, is_of_models);
+        path.push(name.clone());
+        place.insert(name, value_of(setting, text));
+        self.sources.insert(path, source);
+        Ok(())
     }
-    let name = known(place, last, is_of_models);
-    place.insert(name, value_of(setting, text));
-    Ok(())
 }
 
 /// No two models differ by case alone: a name that stands there already is meant, however it is written here.

@@ -147,3 +147,77 @@ fn secrets_are_not_shown_by_debug() {
         load("", &[("INTERNAL_API_KEY", "canary-1"), ("JWT_SECRET", "canary-2"), ("LLM_API_KEY", "canary-3")]);
     assert!(!format!("{settings:?}").contains("canary"));
 }
+
+#[test]
+fn every_setting_says_where_it_comes_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("codelab.toml");
+    std::fs::write(&path, "[limits]\nsteps = 7\nqueue_length = 3\n[model_map]\n\"gpt-3.5-turbo\" = \"a\"\n").unwrap();
+    let flags = Flags { data_dir: Some(folder.path().to_owned()), addr: Some("127.0.0.1:1".into()), config: None };
+    let environment = [
+        ("CODELAB_LIMITS__STEPS", "9"),
+        ("CODELAB_MODEL_MAP__GPT-3.5-TURBO", "b"),
+        ("OPENAI_API_KEY", "canary-1"),
+        ("REDIS_URL", "redis://:canary-2@cache"),
+        ("JWT_SECRET", "canary-3"),
+    ];
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let explained = Settings::explain(flags, environment.into_iter());
+    let shown = |name: &str| {
+        let found = explained.shown.iter().find(|setting| setting.name == name);
+        let found = found.unwrap_or_else(|| panic!("{name} is not shown"));
+        (found.value.to_string(), found.source.to_string())
+    };
+    let own = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(shown("limits.steps"), own("9", "environment: CODELAB_LIMITS__STEPS"));
+    assert_eq!(shown("limits.queue_length"), own("3", &path.display().to_string()));
+    assert_eq!(shown("limits.repeats"), own("3", "default"));
+    assert_eq!(shown("model_map.gpt-3.5-turbo"), own("\"b\"", "environment: CODELAB_MODEL_MAP__GPT-3.5-TURBO"));
+    assert_eq!(shown("addr"), own("\"127.0.0.1:1\"", "flag: --addr"));
+    assert_eq!(shown("data_dir").1, "flag: --data-dir");
+    assert_eq!(shown("llm.api_key"), own("\"[secret]\"", "environment: OPENAI_API_KEY"));
+    assert_eq!(shown("llm.proxy_url"), own("null", "default"));
+    assert_eq!(shown("JWT_SECRET"), own("\"[secret]\"", "environment: JWT_SECRET"));
+    assert_eq!(shown("redis.url"), own("\"redis://***@cache\"", "environment: REDIS_URL"));
+    assert!(explained.settings.is_ok() && !format!("{:?}", explained.shown).contains("canary"));
+}
+
+#[test]
+fn a_key_without_an_address_is_said_and_what_to_type() {
+    let cases: &[(&[(&str, &str)], Option<(&str, &str)>)] = &[
+        (&[], None),
+        (&[("LLM_PROXY_URL", "http://127.0.0.1:1"), ("OPENAI_API_KEY", "k")], None),
+        (
+            &[("OPENAI_API_KEY", "k")],
+            Some(("OPENAI_API_KEY", "LLM_PROXY_URL=https://api.openai.com/v1 LLM_MODEL=gpt-4o-mini")),
+        ),
+        (
+            &[("OPENAI_API_KEY", "k"), ("LLM_MODEL", "gpt-5")],
+            Some(("OPENAI_API_KEY", "LLM_PROXY_URL=https://api.openai.com/v1")),
+        ),
+        (
+            &[("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "http://x")],
+            Some(("OPENAI_BASE_URL", "LLM_PROXY_URL=\"$OPENAI_BASE_URL\"")),
+        ),
+        (
+            &[("ANTHROPIC_API_KEY", "k")],
+            Some((
+                "ANTHROPIC_API_KEY",
+                "LLM_PROXY_URL=https://api.anthropic.com/v1 LLM_API_KEY=\"$ANTHROPIC_API_KEY\" LLM_MODEL=claude-sonnet-4-5",
+            )),
+        ),
+        (&[("LLM_API_KEY", "k")], Some(("LLM_API_KEY", "LLM_PROXY_URL=http://HOST:PORT"))),
+        (&[("LLM_MODEL", "m")], Some(("LLM_MODEL", "LLM_PROXY_URL=http://HOST:PORT"))),
+    ];
+    for (environment, wanted) in cases {
+        let hint = load("", environment).unwrap().llm.hint;
+        match (hint, wanted) {
+            (None, None) => {}
+            (Some(hint), Some((name, variables))) => {
+                assert!(hint.why.starts_with(&format!("{name} is set, but ")), "{hint:?}");
+                assert_eq!(&hint.variables, variables);
+            }
+            (hint, wanted) => panic!("{environment:?}: {hint:?}, not {wanted:?}"),
+        }
+    }
+}

@@ -4,8 +4,9 @@ use codelab_protocol::{Digest, SessionId, Timestamp};
 
 use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
-use crate::audit_chain::{self, AuditKey, BrokenAt, Chain, ChainOf, StoredHead, Verified};
+use crate::audit_chain::{self, AuditKey, Break, BrokenAt, Chain, ChainOf, StoredHead, Verified};
 use crate::columns::Columns;
+use crate::inspect::SEALED_AT;
 use crate::row::{AuditHead, AuditRecord, AuditRow, AuditSession};
 use crate::statement::{Param, Stmt};
 use crate::{Realm, SessionKey, StoreError};
@@ -16,12 +17,12 @@ const AUDIT: &str = "SELECT ord, call_id, tool_name, original_args, original_dig
 const AUDIT_SIZES: &str = "SELECT CAST(COALESCE(OCTET_LENGTH(original_args), 0) + COALESCE(OCTET_LENGTH(modified_args), 0) \
      + COALESCE(OCTET_LENGTH(reason), 0) AS BIGINT) FROM audit_logs WHERE session_key = $1 AND ord > $2 \
      ORDER BY ord LIMIT $3";
+const SESSION_EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
 const HEAD: &str = "SELECT count, head, keyed_from, seal FROM audit_heads WHERE session_key = $1";
 
 const UNSEALED: &str = "SELECT session_key, realm, session_id, count, head FROM audit_heads \
      WHERE seal IS NULL AND session_key > $1 ORDER BY session_key LIMIT $2";
 const SEAL: &str = "UPDATE audit_heads SET keyed_from = $1, seal = $2 WHERE session_key = $3 AND seal IS NULL";
-const SEALED_AT: &str = "SELECT sealed_at, seal FROM audit_seals WHERE id = 1";
 const ALL_SEALED: &str = "INSERT INTO audit_seals (id, sealed_at, seal) VALUES (1, $1, $2) ON CONFLICT DO NOTHING";
 /// Heads that are sealed in one write.
 const SEALED_AT_ONCE: u64 = 200;
@@ -70,6 +71,11 @@ impl Store {
             after = Some(last.ord);
             if let Err(broken) = chain.follow(&rows) {
                 return Ok(Err(broken));
+            }
+            if let Some(row) = rows.iter().find(|row| audit_chain::is_blanked(&row.record))
+                && !self.read(SESSION_EXISTS, vec![of.key.into()], |_| Ok(())).await?.is_empty()
+            {
+                return Ok(Err(BrokenAt { ord: row.ord, why: Break::Blanked }));
             }
         }
     }

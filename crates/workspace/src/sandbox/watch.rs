@@ -1,7 +1,10 @@
 //! Watches what all processes of a command use together, and ends them when it is too much. The kernel counts only per
 //! process, and a limit on addresses would break programs that reserve many and use few.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,6 +20,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// have no limit in the kernel and can multiply by thousands between two real looks.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// What the kernel counts the size of files in.
+const BLOCK_BYTES: u64 = 512;
+
 pub(super) struct Watch {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Option<String>>,
@@ -28,6 +34,7 @@ impl Watch {
         let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
             let usual = machine_processes().unwrap_or_default();
+            let own = Used::of_ended();
             let mut looked = Instant::now();
             while stopped.recv_timeout(GLANCE) == Err(RecvTimeoutError::Timeout) {
                 let is_crowded = machine_processes().is_some_and(|now| now > usual.saturating_add(bounds.processes));
@@ -36,7 +43,7 @@ impl Watch {
                 }
                 looked = Instant::now();
                 processes::reap_orphans(first);
-                if let Some(passed) = passed(&bounds) {
+                if let Some(passed) = passed(&bounds, &own) {
                     if let Some(first) = first {
                         let _ = rustix::process::kill_process(first, Signal::KILL);
                     }
@@ -62,15 +69,18 @@ fn machine_processes() -> Option<u64> {
     load.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-fn passed(bounds: &Bounds) -> Option<String> {
+/// `own` is what this process and those it waited for had used before the command.
+fn passed(bounds: &Bounds, own: &Used) -> Option<String> {
     let living = processes::descendants();
     if living.len() as u64 > bounds.processes {
         return Some(bounds.processes_passed());
     }
-    let mut used = Used::default();
+    // Orphans that ended were waited for by this process: what they used counts as its own.
+    let mut used = Used::of_ended().less(own);
     for pid in &living {
         used.add(*pid);
     }
+    let files = memory_files(&living);
     if used.cpu_ticks > bounds.cpu_seconds.saturating_mul(rustix::param::clock_ticks_per_second()) {
         return Some(bounds.cpu_passed());
     }
@@ -78,7 +88,8 @@ fn passed(bounds: &Bounds) -> Option<String> {
         return Some(bounds.written_passed());
     }
     // Pages that processes share are counted for each of them, so the sum is only a reason to look closely.
-    if used.resident_bytes > bounds.memory_bytes && proportional_bytes(&living) > bounds.memory_bytes {
+    let most = used.resident_bytes.saturating_add(files);
+    if most > bounds.memory_bytes && proportional_bytes(&living, files) > bounds.memory_bytes {
         return Some(bounds.memory_passed());
     }
     None
@@ -93,39 +104,98 @@ struct Used {
 }
 
 impl Used {
+    /// By processes that this one has waited for.
+    fn of_ended() -> Self {
+        let stat = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| times_and_pages(&stat));
+        let cpu_ticks = stat.map(|times| times.children_ticks).unwrap_or_default();
+        Self { cpu_ticks, written_bytes: written_bytes("/proc/self"), resident_bytes: 0 }
+    }
+
+    fn less(self, other: &Self) -> Self {
+        Self {
+            cpu_ticks: self.cpu_ticks.saturating_sub(other.cpu_ticks),
+            written_bytes: self.written_bytes.saturating_sub(other.written_bytes),
+            resident_bytes: self.resident_bytes,
+        }
+    }
+
     fn add(&mut self, pid: Pid) {
         let folder = format!("/proc/{}", pid.as_raw_nonzero());
-        if let Ok(stat) = fs::read_to_string(format!("{folder}/stat")) {
-            let (ticks, pages) = cpu_and_pages(&stat).unwrap_or_default();
-            self.cpu_ticks = self.cpu_ticks.saturating_add(ticks);
-            self.resident_bytes =
-                self.resident_bytes.saturating_add(pages.saturating_mul(rustix::param::page_size() as u64));
+        if let Some(times) = fs::read_to_string(format!("{folder}/stat")).ok().and_then(|stat| times_and_pages(&stat)) {
+            self.cpu_ticks = self.cpu_ticks.saturating_add(times.own_ticks).saturating_add(times.children_ticks);
+            self.resident_bytes = self.resident_bytes.saturating_add(times.resident_bytes());
         }
-        if let Ok(io) = fs::read_to_string(format!("{folder}/io")) {
-            let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse::<u64>().ok());
-            self.written_bytes = self.written_bytes.saturating_add(written.unwrap_or_default());
-        }
+        self.written_bytes = self.written_bytes.saturating_add(written_bytes(&folder));
     }
 }
 
-/// Each shared page as a part for each of those that share it.
-fn proportional_bytes(pids: &[Pid]) -> u64 {
-    let of = |pid: &Pid| {
-        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())).ok()?;
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
-    };
-    pids.iter().filter_map(of).fold(0, u64::saturating_add)
+fn written_bytes(folder: &str) -> u64 {
+    let io = fs::read_to_string(format!("{folder}/io")).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse::<u64>().ok()).unwrap_or_default()
 }
 
-/// From a line of `/proc/*/stat`: the time of a process and of its children, and its resident pages.
-fn cpu_and_pages(stat: &str) -> Option<(u64, u64)> {
+/// Of files in memory without a name, which no process need have mapped.
+fn memory_files(pids: &[Pid]) -> u64 {
+    let mut sizes = BTreeMap::new();
+    for pid in pids {
+        let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).into_iter().flatten().flatten();
+        for path in files.map(|entry| entry.path()) {
+            let is_memory =
+                fs::read_link(&path).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:"));
+            if let (true, Ok(metadata)) = (is_memory, fs::metadata(&path)) {
+                sizes.insert((metadata.dev(), metadata.ino()), metadata.blocks().saturating_mul(BLOCK_BYTES));
+            }
+        }
+    }
+    sizes.values().copied().fold(0, u64::saturating_add)
+}
+
+/// Each shared page as a part for each of those that share it. `files` are in memory whether they are mapped or not.
+fn proportional_bytes(pids: &[Pid], files: u64) -> u64 {
+    let (mut all, mut shared) = (0_u64, 0_u64);
+    for pid in pids {
+        let folder = format!("/proc/{}", pid.as_raw_nonzero());
+        let rollup = fs::read_to_string(format!("{folder}/smaps_rollup")).unwrap_or_default();
+        let kilobytes = |name: &str| {
+            let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
+        };
+        // A process can keep others from reading it, but not from seeing how large it is.
+        let resident = || {
+            let stat = fs::read_to_string(format!("{folder}/stat")).ok()?;
+            times_and_pages(&stat).map(|times| times.resident_bytes())
+        };
+        all = all.saturating_add(kilobytes("Pss:").or_else(resident).unwrap_or_default());
+        shared = shared.saturating_add(kilobytes("Pss_Shmem:").unwrap_or_default());
+    }
+    all.saturating_add(files.saturating_sub(shared))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    own_ticks: u64,
+    /// Of children that ended and were waited for.
+    children_ticks: u64,
+    resident_pages: u64,
+}
+
+impl Times {
+    fn resident_bytes(self) -> u64 {
+        self.resident_pages.saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// From a line of `/proc/*/stat`.
+fn times_and_pages(stat: &str) -> Option<Times> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     // `proc(5)` counts from 1 and the name is the second: user, system, children's user, children's system, resident.
-    let ticks = (11..=14).map(number).sum::<Option<u64>>()?;
-    Some((ticks, number(21)?))
+    Some(Times {
+        own_ticks: number(11)?.saturating_add(number(12)?),
+        children_ticks: number(13)?.saturating_add(number(14)?),
+        resident_pages: number(21)?,
+    })
 }
 
 #[cfg(test)]
@@ -135,7 +205,7 @@ mod tests {
     #[test]
     fn time_and_pages_are_read_whatever_the_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 200 0 0 11 12 13 14 20 0 1 0 5 1000 321 18446744073709551615 1";
-        assert_eq!(cpu_and_pages(stat), Some((50, 321)));
-        assert_eq!(cpu_and_pages("7 (sh) S 1"), None);
+        assert_eq!(times_and_pages(stat), Some(Times { own_ticks: 23, children_ticks: 27, resident_pages: 321 }));
+        assert_eq!(times_and_pages("7 (sh) S 1"), None);
     }
 }

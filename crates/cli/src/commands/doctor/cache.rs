@@ -1,0 +1,37 @@
+//! Redis, where one is configured. Without it, or while it is away, agents are read from the database.
+
+use std::sync::Arc;
+
+use codelab_runtime::{RedisUnusable, ping_redis};
+
+use super::Subject;
+use super::report::Finding;
+
+const CHECK: &str = "cache";
+
+pub async fn check(subject: Arc<Subject>) -> Finding {
+    let Some(url) = &subject.settings.spaces.redis_url else {
+        return Finding::ok(CHECK, "In the server's memory; no Redis is configured.");
+    };
+    let (place, from) = (subject.shown("redis.url"), subject.origin_of("redis.url"));
+    let setting = subject.place_of("redis.url", "REDIS_URL");
+    match ping_redis(url.expose(), subject.limit).await {
+        Ok(version) => {
+            let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+            Finding::ok(CHECK, format!("Redis{version} at {place}{from} answers."))
+        }
+        Err(error @ RedisUnusable::Url(_)) => {
+            Finding::problem(CHECK, format!("{error}."), format!("Correct {setting}: a server does not start with it."))
+        }
+        Err(error @ RedisUnusable::Refused) => Finding::warning(
+            CHECK,
+            format!("{error} (at {place}). A server works without it, more slowly."),
+            format!("Correct the password in {setting}."),
+        ),
+        Err(error) => Finding::warning(
+            CHECK,
+            format!("{error} (at {place}). A server works without it, more slowly."),
+            format!("Start Redis, or correct or remove {setting}."),
+        ),
+    }
+}

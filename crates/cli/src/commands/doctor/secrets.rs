@@ -1,0 +1,93 @@
+//! The server's own secrets: there, long enough, and the same that the database and a running server know.
+
+use codelab_server::{JwtAlgorithm, MasterKey, Secrets};
+
+use super::Subject;
+use super::report::Finding;
+
+const CHECK: &str = "secrets";
+
+pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Option<bool>) -> Finding {
+    let settings = &subject.settings;
+    if let Err(error) = Secrets::check(settings) {
+        let advice = "Make secrets with `openssl rand -hex 32`, or listen on 127.0.0.1.";
+        return Finding::problem(CHECK, format!("A server does not start: {error}."), advice);
+    }
+    let master_key = match MasterKey::find(settings) {
+        Ok(key) => key,
+        Err(error) => return unreadable(&error.to_string()),
+    };
+    if let Err(error) = Secrets::find_internal_key(settings) {
+        return unreadable(&error.to_string());
+    }
+    if audit_key_fits == Some(false) {
+        return Finding::problem(
+            CHECK,
+            format!("The master key ({}) is not the one that sealed this database's audit log.", key_place(subject)),
+            "Set CODELAB_MASTER_KEY to the earlier key, or put the earlier master.key back: with another one, earlier \
+             decisions cannot be verified.",
+        );
+    }
+    if takes_our_key == Some(false) {
+        return Finding::problem(
+            CHECK,
+            "The running server refuses the internal key that is configured here.",
+            "Set INTERNAL_API_KEY to the key that the server was started with, or restart the server with this one.",
+        );
+    }
+    if let Some(finding) = unreadable_public_key(subject) {
+        return finding;
+    }
+    let mut short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
+    if master_key.as_ref().is_some_and(MasterKey::is_short) {
+        short.push("CODELAB_MASTER_KEY");
+    }
+    match short.is_empty() {
+        true => Finding::ok(CHECK, described(subject, audit_key_fits.is_some())),
+        false => Finding::warning(
+            CHECK,
+            format!("Shorter than 32 bytes, so they could be guessed: {}.", short.join(", ")),
+            "Make longer ones with `openssl rand -hex 32`. A new CODELAB_MASTER_KEY cannot verify earlier decisions.",
+        ),
+    }
+}
+
+fn unreadable(error: &str) -> Finding {
+    Finding::problem(CHECK, format!("A secret cannot be read: {error}."), "Correct the file or its permissions.")
+}
+
+fn unreadable_public_key(subject: &Subject) -> Option<Finding> {
+    let jwt = &subject.settings.jwt;
+    if jwt.algorithm == JwtAlgorithm::Hs256 {
+        return None;
+    }
+    let why = match &jwt.public_key_file {
+        None => "auth.jwt_public_key_file is not set".to_owned(),
+        Some(path) => format!("{}: {}", path.display(), std::fs::read(path).err()?),
+    };
+    let found =
+        format!("Users' tokens are signed with {}, but its public key is missing: {why}.", jwt.algorithm.as_str());
+    Some(Finding::problem(CHECK, found, "Set auth.jwt_public_key_file to the PEM file of the key."))
+}
+
+/// Where each comes from. A file that is not there yet is made by the first start.
+fn described(subject: &Subject, is_checked: bool) -> String {
+    let settings = &subject.settings;
+    let mut places = Vec::new();
+    for (name, is_given) in [
+        ("INTERNAL_API_KEY", settings.internal_api_key.is_some()),
+        ("JWT_SECRET", settings.jwt_secret.is_some()),
+        ("CODELAB_MASTER_KEY", settings.master_key.is_some()),
+    ] {
+        places.push(format!("{name} {}", if is_given { "from the environment" } else { "generated" }));
+    }
+    let checked = if is_checked { " The master key fits the database." } else { "" };
+    format!("{}.{checked}", places.join(", "))
+}
+
+fn key_place(subject: &Subject) -> String {
+    match subject.settings.master_key {
+        Some(_) => "CODELAB_MASTER_KEY".to_owned(),
+        None => MasterKey::file(&subject.settings.data_dir).display().to_string(),
+    }
+}
