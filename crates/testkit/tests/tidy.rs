@@ -25,7 +25,7 @@ use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 3] = ["run", "test", ".ci/run"];
+const PROGRAMS: [&str; 5] = ["run", "test", ".ci/run", "scripts/package", "tests/packages"];
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 fn none(findings: Vec<String>) {
