@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use codelab_protocol::Reminder;
 use codelab_store::{Pulse, Store, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -46,6 +47,8 @@ struct State {
     begun_at: Option<Instant>,
     looked_at: Option<Instant>,
     free_bytes: Option<u64>,
+    /// When the log was last told that it does not answer.
+    reminder: Reminder,
 }
 
 impl Trials {
@@ -133,8 +136,14 @@ impl Runtime {
         // Others may still get through where a trial waits in line behind them.
         let is_silent = |pulse: &Pulse| pulse.worked.is_none_or(|ago| ago > FRESH);
         if trials.runs.load(Ordering::Acquire) && (is_silent(&reads) || is_silent(&writes)) {
-            let rewrites = is_expected(store.rewrites_for());
-            return Some(if rewrites { DatabaseTrouble::Rewriting } else { DatabaseTrouble::Silent });
+            if is_expected(store.rewrites_for()) {
+                return Some(DatabaseTrouble::Rewriting);
+            }
+            // Nothing has failed yet that would be told.
+            if trials.lock().reminder.is_due(Instant::now().into_std()) {
+                tracing::warn!("the database does not answer");
+            }
+            return Some(DatabaseTrouble::Silent);
         }
         let free_bytes = trials.lock().free_bytes;
         free_bytes.filter(|bytes| *bytes < MIN_FREE_BYTES).map(|_| DatabaseTrouble::DiskFull)
