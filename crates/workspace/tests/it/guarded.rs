@@ -15,7 +15,7 @@ use crate::lab::{Lab, arguments_of, error};
 use crate::walls::walls;
 
 /// Files of people, in a repository that has commits.
-fn project(sandbox: &Sandbox) -> Lab {
+pub fn project(sandbox: &Sandbox) -> Lab {
     let lab = Lab::new();
     fs::write(lab.home.join(".gitconfig"), "[user]\n\tname = Ann \\\"A\\\" B\n\temail = ann@example.org\n").unwrap();
     let lab = lab.reopened(sandbox);
@@ -39,7 +39,7 @@ const MINE: [&str; 5] = [
     "deploy/prod.yaml",
 ];
 
-fn assert_as_it_was(lab: &Lab, context: &str) {
+pub fn assert_as_it_was(lab: &Lab, context: &str) {
     for path in MINE {
         assert_eq!(lab.read(path), "mine", "{context}: {path}");
     }
