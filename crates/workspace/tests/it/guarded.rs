@@ -235,6 +235,8 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
             let reason = asks(&lab, command).unwrap_or_else(|| panic!("{command} with {setting} passed"));
             assert!(reason.contains("Git would run programs"), "{command}: {reason}");
         }
+        // A question about something else names them, too.
+        assert!(asks(&lab, "git add src").is_some_and(|reason| reason.contains("Git would run programs")), "{setting}");
         assert_eq!(asks(&lab, "ls -la"), None);
     }
     // A repository inside the repository, and a settings file that never ends.
