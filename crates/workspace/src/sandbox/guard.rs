@@ -7,10 +7,10 @@
 
 mod baseline;
 mod find;
+mod rebase;
 mod repositories;
 mod restore;
 mod stored;
-mod todo;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use baseline::{Baseline, Gate};
 use baseline::{Record, Running};
 use find::{Found, Identity, Kept, MAX_ENTRIES};
+use rebase::is_rebase_list;
 pub(crate) use repositories::repositories;
 use restore::Removed;
-use todo::is_todo;
 
 use super::git::{self, GIT, GitAccess};
 
@@ -197,7 +197,7 @@ impl Guard {
             let done = removed.take(&path).map_or_else(failed, Done::Removed);
             compared.changes.push(change(&path, done));
         }
-        for (path, kept) in before.entries.iter().filter(|(path, _)| !is_todo(path)) {
+        for (path, kept) in before.entries.iter().filter(|(path, _)| !is_rebase_list(path)) {
             let found = after.entries.get(path);
             if found.is_some_and(|found| found.is_same_as(kept)) || self.is_held(&record, path) {
                 continue;
@@ -205,7 +205,7 @@ impl Guard {
             let done = removed.put_back(path, kept, found).map_or_else(failed, Done::PutBack);
             compared.changes.push(change(path, done));
         }
-        self.clear_todos(&record, &after, &mut removed, compared);
+        self.clear_rebase_lists(&record, &after, &mut removed, compared);
         for path in outer_parts(&self.root, &self.protected)?.iter().filter(|part| !self.outer_parts.contains(part)) {
             compared.changes.push(change(path, Done::Failed("it makes git run programs: look at it".to_owned())));
         }
@@ -217,13 +217,14 @@ impl Guard {
     }
 
     /// An interrupted rebase may go on, without programs that nobody put into its list before.
-    fn clear_todos(&self, record: &Record, after: &Found, removed: &mut Removed<'_>, compared: &mut Compared) {
-        for (path, now) in after.entries.iter().filter(|(path, _)| is_todo(path) && !self.is_held(record, path)) {
+    fn clear_rebase_lists(&self, record: &Record, after: &Found, removed: &mut Removed<'_>, compared: &mut Compared) {
+        for (path, now) in after.entries.iter().filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
+        {
             let before = record.found.entries.get(path);
             if before.is_some_and(|before| now.is_same_as(before)) {
                 continue;
             }
-            if let Some(rest) = todo::without_programs(now, before) {
+            if let Some(rest) = rebase::without_programs(now, before) {
                 let done = removed.put_back(path, &rest, Some(now)).map_or_else(failed, Done::PutBack);
                 compared.changes.push(change(path, done));
             }
@@ -233,7 +234,8 @@ impl Guard {
     /// What is there now and was not before; of a folder, the folder alone.
     fn appeared(&self, record: &Record, after: &Found) -> Vec<PathBuf> {
         let before = &record.found.entries;
-        let is_new = |path: &&PathBuf| !before.contains_key(*path) && !is_todo(path) && !self.is_held(record, path);
+        let is_new =
+            |path: &&PathBuf| !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path);
         let mut fresh: Vec<PathBuf> = Vec::new();
         for path in after.entries.keys().filter(is_new) {
             if !fresh.iter().any(|above| path.starts_with(above)) {

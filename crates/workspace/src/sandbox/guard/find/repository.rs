@@ -7,7 +7,7 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 
 use super::super::git::{MAX_SUBMODULE_DEPTH, RUNS_PROGRAMS, SUBMODULES};
-use super::super::todo::TODO;
+use super::super::rebase::REBASE_LIST;
 use super::{Content, Kept, Search, open_folder};
 
 /// Without it no folder is a repository.
@@ -17,7 +17,7 @@ const COMMON_FOLDER: &str = "commondir";
 /// Linked worktrees keep their parts here.
 const WORKTREES: &str = "worktrees";
 /// Of a linked worktree, what leads git to settings.
-const OF_WORKTREE: [&str; 3] = [COMMON_FOLDER, "config.worktree", TODO];
+const OF_WORKTREE: [&str; 3] = [COMMON_FOLDER, "config.worktree", REBASE_LIST];
 /// Where `git worktree add` says that the repository is.
 const USUAL_COMMON_FOLDER: &[u8] = b"../..";
 
@@ -57,7 +57,7 @@ impl Search<'_> {
     /// Of a git folder only what makes git run something. The rest is large and changes with every commit.
     pub(super) fn add_repository(&mut self, inside: &Dir, path: &Path, depth: usize) {
         self.open_up(inside, path);
-        for relevant in RUNS_PROGRAMS.into_iter().chain([TODO]) {
+        for relevant in RUNS_PROGRAMS.into_iter().chain([REBASE_LIST]) {
             self.add_part(inside, path, relevant);
         }
         self.note_hooks(path);

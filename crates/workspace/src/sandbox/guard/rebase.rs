@@ -6,10 +6,10 @@ use std::path::Path;
 use super::find::Kept;
 
 /// In a git folder.
-pub(super) const TODO: &str = "rebase-merge/git-rebase-todo";
+pub(super) const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 
-pub(super) fn is_todo(path: &Path) -> bool {
-    path.ends_with(TODO)
+pub(super) fn is_rebase_list(path: &Path) -> bool {
+    path.ends_with(REBASE_LIST)
 }
 
 /// Without the lines that run programs and that `before` did not have; nothing where there are none of these.
