@@ -73,8 +73,17 @@ impl Workspace {
                 Verdict::Allow => self.review_git(arguments),
                 verdict @ Verdict::Ask(_) => verdict,
             },
-            verdict @ Verdict::Ask(_) => verdict,
+            Verdict::Ask(ask) => Verdict::Ask(self.with_programs(ask, arguments)),
         }
+    }
+
+    /// Whoever is asked about a git command should know what else would run.
+    fn with_programs(&self, mut ask: Ask, arguments: &ToolArguments) -> Ask {
+        if let Verdict::Ask(programs) = self.review_git(arguments) {
+            ask.reason = format!("{}. {}", ask.reason, programs.reason);
+            ask.remember = None;
+        }
+        ask
     }
 
     /// The policy judges names, and a symbolic link gives a file a harmless one. Blocks on the file system for a moment.

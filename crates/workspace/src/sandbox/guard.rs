@@ -7,6 +7,7 @@
 
 mod baseline;
 mod find;
+mod rebase;
 mod repositories;
 mod restore;
 mod stored;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use baseline::{Baseline, Gate};
 use baseline::{Record, Running};
 use find::{Found, Identity, Kept, MAX_ENTRIES};
+use rebase::is_rebase_list;
 pub(crate) use repositories::repositories;
 use restore::Removed;
 
@@ -94,6 +96,8 @@ pub(super) struct Guard {
     /// What this command began with. Others may have changed the record since.
     before: Record,
     warnings: Vec<String>,
+    /// The mode of the root itself.
+    mode: u32,
     /// Of a linked worktree's repository, what makes git run programs.
     outer_parts: Vec<PathBuf>,
     /// What a mount keeps from being changed.
@@ -105,6 +109,7 @@ impl Guard {
     pub fn look(protected: Protected) -> io::Result<(Self, Gate)> {
         let root = Dir::open_ambient_dir(&protected.root, ambient_authority())?;
         let policy = protected.patterns.iter().fold(Policy::default(), |policy, pattern| policy.protect(pattern));
+        let mode = find::mode_of(&root)?;
         let baseline = Baseline::of(&protected.baselines, &protected.root);
         let gate = baseline.gate()?;
         let outer_parts = outer_parts(&root, &protected)?;
@@ -118,7 +123,7 @@ impl Guard {
         })?;
         let warnings = left.and_then(|left| not_compared(&left.found, &before.found)).into_iter().collect();
         let mounted = BTreeMap::new();
-        Ok((Self { root, protected, policy, baseline, running, before, warnings, outer_parts, mounted }, gate))
+        Ok((Self { root, protected, policy, baseline, running, before, warnings, mode, outer_parts, mounted }, gate))
     }
 
     /// The absolute paths to make read-only, from the top of the tree downwards. None while other commands run: one of them
@@ -128,7 +133,8 @@ impl Guard {
             return Vec::new();
         }
         let found = &self.before.found;
-        let can_be_mounted = |path: &PathBuf| matches!(found.entries.get(path), Some(Kept::File { .. } | Kept::Folder));
+        let can_be_mounted =
+            |path: &PathBuf| matches!(found.entries.get(path), Some(Kept::File { .. } | Kept::Folder { .. }));
         let is_own_git = |path: &&PathBuf| path.as_path() == Path::new(GIT);
         let outermost = found.outermost.iter().filter(|top| !is_own_git(top));
         let paths = outermost.flat_map(|top| self.read_only_parts(top)).filter(can_be_mounted);
@@ -169,9 +175,20 @@ impl Guard {
             // Bubblewrap leaves the folder that it covered. One that is not empty stays: it is compared.
             let _ = self.root.remove_dir(GIT);
         }
+        if find::mode_of(&self.root)? != self.mode {
+            // Without it the next command may not even start.
+            let done = find::set_mode(&self.root, self.mode).map_or_else(failed, |()| Done::PutBack(Vec::new()));
+            compared.changes.push(change(Path::new("."), done));
+        }
         let before = &record.found;
-        let after = find::find(&self.root, &self.policy, &self.protected, find::Content::Compared(before));
+        let find = || find::find(&self.root, &self.policy, &self.protected, find::Content::Compared(before));
+        let mut after = find();
         let mut removed = Removed::new(&self.root, &self.protected.removed_to);
+        if let Some(moved) = self.moved_git(&record, &after) {
+            let done = removed.bring_back(&moved, Path::new(GIT)).map_or_else(failed, Done::PutBack);
+            compared.changes.push(change(Path::new(GIT), done));
+            after = find();
+        }
         for path in self.appeared(&record, &after) {
             // Another command still needs it.
             if !is_last && path == Path::new(GIT) && is_cover(&self.root) {
@@ -180,7 +197,7 @@ impl Guard {
             let done = removed.take(&path).map_or_else(failed, Done::Removed);
             compared.changes.push(change(&path, done));
         }
-        for (path, kept) in &before.entries {
+        for (path, kept) in before.entries.iter().filter(|(path, _)| !is_rebase_list(path)) {
             let found = after.entries.get(path);
             if found.is_some_and(|found| found.is_same_as(kept)) || self.is_held(&record, path) {
                 continue;
@@ -188,6 +205,7 @@ impl Guard {
             let done = removed.put_back(path, kept, found).map_or_else(failed, Done::PutBack);
             compared.changes.push(change(path, done));
         }
+        self.clear_rebase_lists(&record, &after, &mut removed, compared);
         for path in outer_parts(&self.root, &self.protected)?.iter().filter(|part| !self.outer_parts.contains(part)) {
             compared.changes.push(change(path, Done::Failed("it makes git run programs: look at it".to_owned())));
         }
@@ -198,10 +216,26 @@ impl Guard {
         Ok(())
     }
 
+    /// An interrupted rebase may go on, without programs that nobody put into its list before.
+    fn clear_rebase_lists(&self, record: &Record, after: &Found, removed: &mut Removed<'_>, compared: &mut Compared) {
+        for (path, now) in after.entries.iter().filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
+        {
+            let before = record.found.entries.get(path);
+            if before.is_some_and(|before| now.is_same_as(before)) {
+                continue;
+            }
+            if let Some(rest) = rebase::without_programs(now, before) {
+                let done = removed.put_back(path, &rest, Some(now)).map_or_else(failed, Done::PutBack);
+                compared.changes.push(change(path, done));
+            }
+        }
+    }
+
     /// What is there now and was not before; of a folder, the folder alone.
     fn appeared(&self, record: &Record, after: &Found) -> Vec<PathBuf> {
         let before = &record.found.entries;
-        let is_new = |path: &&PathBuf| !before.contains_key(*path) && !self.is_held(record, path);
+        let is_new =
+            |path: &&PathBuf| !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path);
         let mut fresh: Vec<PathBuf> = Vec::new();
         for path in after.entries.keys().filter(is_new) {
             if !fresh.iter().any(|above| path.starts_with(above)) {
@@ -209,6 +243,13 @@ impl Guard {
             }
         }
         fresh
+    }
+
+    /// Where the git folder is now, if the command gave it another name.
+    fn moved_git(&self, record: &Record, after: &Found) -> Option<PathBuf> {
+        let identity = |path: &Path| find::identity_of(&self.root, path).ok();
+        record.git.filter(|_| identity(Path::new(GIT)) != record.git)?;
+        after.repositories.iter().find(|path| identity(path) == record.git).cloned()
     }
 
     /// Whether the command cannot have changed it, so that a change came from the person and stays.

@@ -15,7 +15,7 @@ use crate::lab::{Lab, arguments_of, error};
 use crate::walls::walls;
 
 /// Files of people, in a repository that has commits.
-fn project(sandbox: &Sandbox) -> Lab {
+pub fn project(sandbox: &Sandbox) -> Lab {
     let lab = Lab::new();
     fs::write(lab.home.join(".gitconfig"), "[user]\n\tname = Ann \\\"A\\\" B\n\temail = ann@example.org\n").unwrap();
     let lab = lab.reopened(sandbox);
@@ -39,7 +39,7 @@ const MINE: [&str; 5] = [
     "deploy/prod.yaml",
 ];
 
-fn assert_as_it_was(lab: &Lab, context: &str) {
+pub fn assert_as_it_was(lab: &Lab, context: &str) {
     for path in MINE {
         assert_eq!(lab.read(path), "mine", "{context}: {path}");
     }
@@ -235,6 +235,8 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
             let reason = asks(&lab, command).unwrap_or_else(|| panic!("{command} with {setting} passed"));
             assert!(reason.contains("Git would run programs"), "{command}: {reason}");
         }
+        // A question about something else names them, too.
+        assert!(asks(&lab, "git add src").is_some_and(|reason| reason.contains("Git would run programs")), "{setting}");
         assert_eq!(asks(&lab, "ls -la"), None);
     }
     // A repository inside the repository, and a settings file that never ends.

@@ -491,7 +491,8 @@ fn the_walls_hold_for_an_ordinary_user_as_well() {
     }
     std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
     // The last ones by themselves: the kernel counts the processes of a user, whichever test started them.
-    for chosen in [&["probe::no_way", "probe::without_a_wall", "walls::", "guarded::"][..], &["bounds::"]] {
+    for chosen in [&["probe::no_way", "probe::without_a_wall", "walls::", "guarded::", "planted::"][..], &["bounds::"]]
+    {
         let done = Command::new(&tests)
             .arg("--nocapture")
             .args(chosen)

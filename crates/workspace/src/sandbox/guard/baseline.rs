@@ -107,9 +107,10 @@ impl Gate {
         let is_part =
             |path: &Path| record.found.outermost.iter().any(|top| path.starts_with(top)) || is_protected(path);
         let folders = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty() && is_part(above));
-        let mut entries: Vec<(PathBuf, Kept)> = folders.map(|above| (above.to_owned(), Kept::Folder)).collect();
+        let mut entries: Vec<(PathBuf, Kept)> =
+            folders.map(|above| (above.to_owned(), Kept::Folder { mode: None })).collect();
         if is_part(path) {
-            let kept = content.map_or(Kept::Folder, |content| Kept::written(content, mode));
+            let kept = content.map_or(Kept::Folder { mode: None }, |content| Kept::written(content, mode));
             entries.push((path.to_owned(), kept));
         }
         if entries.is_empty() {

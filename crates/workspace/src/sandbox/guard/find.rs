@@ -1,6 +1,8 @@
 //! Finds what is protected beneath a root. Links are not followed on the way; of a protected link, the place beneath the root
 //! that it leads to is protected as well. Nothing outside the root is ever looked at.
 
+mod repository;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -13,7 +15,7 @@ use codelab_policy::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::Protected;
-use super::git::{GIT, MAX_SUBMODULE_DEPTH, RUNS_PROGRAMS, SUBMODULES};
+use super::git::{GIT, MAX_SUBMODULE_DEPTH};
 use super::stored::StoredFound;
 
 /// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep, or comes late in a folder
@@ -43,7 +45,10 @@ pub(super) enum Kept {
     },
     Link(PathBuf),
     /// What is in it is listed by itself.
-    Folder,
+    Folder {
+        /// Without one every mode is right.
+        mode: Option<u32>,
+    },
     /// A pipe, a socket, a device.
     Other,
 }
@@ -64,6 +69,8 @@ pub(super) struct Found {
     pub outermost: Vec<PathBuf>,
     /// Folders that could not be looked into.
     pub unreadable: BTreeSet<PathBuf>,
+    /// Folders of any name that git takes for a repository.
+    pub repositories: BTreeSet<PathBuf>,
     /// Protected links and settings, each with a place beneath the root that it leads to.
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Nothing was left out for being too much.
@@ -91,6 +98,10 @@ impl Kept {
                 let has_same_stamp = stamp.is_some() && stamp == old_stamp;
                 mode & 0o7777 == old_mode & 0o7777 && (has_same_stamp || (content.is_some() && content == old))
             }
+            (Self::Folder { mode: Some(mode) }, Self::Folder { mode: Some(old_mode) }) => {
+                mode & 0o7777 == old_mode & 0o7777
+            }
+            (Self::Folder { .. }, Self::Folder { .. }) => true,
             (now, before) => now == before,
         }
     }
@@ -121,6 +132,7 @@ pub(super) fn find_up_to(
         entries: BTreeMap::new(),
         outermost: Vec::new(),
         unreadable: BTreeSet::new(),
+        repositories: BTreeSet::new(),
         links: Vec::new(),
         is_complete: true,
     };
@@ -139,8 +151,9 @@ pub(super) fn find_up_to(
         search.note_places(&Path::new(GIT).join("config"), [Some(path.clone()), None]);
     }
     let mut open = VecDeque::from([PathBuf::new()]);
+    let mut near = Near { root, folders: Vec::new() };
     while let Some(folder) = open.pop_front() {
-        match open_folder(root, &folder) {
+        match near.open(&folder) {
             Ok(dir) => open.extend(search.look_into(&dir, &folder)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 search.found.unreadable.insert(folder);
@@ -175,6 +188,30 @@ pub(super) fn open_folder(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |folder, name| folder.open_dir_nofollow(name))
 }
 
+/// The folders opened last. One after the other, the folders of a walk lie in one of them: none has to be opened from the root.
+struct Near<'a> {
+    root: &'a Dir,
+    /// The folder around the last one, and the last one.
+    folders: Vec<(PathBuf, Dir)>,
+}
+
+impl Near<'_> {
+    fn open(&mut self, path: &Path) -> io::Result<Dir> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return self.root.try_clone() };
+        let known = self.folders.iter().position(|(known, _)| known == parent);
+        let (parent, around) = match known {
+            Some(index) => self.folders.swap_remove(index),
+            None => (parent.to_owned(), open_folder(self.root, parent)?),
+        };
+        self.folders.clear();
+        let opened = around.open_dir_nofollow(name);
+        self.folders.push((parent, around));
+        let opened = opened?;
+        self.folders.push((path.to_owned(), opened.try_clone()?));
+        Ok(opened)
+    }
+}
+
 /// Whether the owner of a folder has no right to read it. A superuser needs none.
 fn is_closed(folder: &Dir) -> bool {
     let user = rustix::process::geteuid();
@@ -184,11 +221,19 @@ fn is_closed(folder: &Dir) -> bool {
             .is_ok_and(|metadata| metadata.uid() == user.as_raw() && metadata.mode() & 0o500 != 0o500)
 }
 
-/// Gives the owner all rights to a folder. By the open handle: its name may lead elsewhere by now.
-pub(super) fn make_usable(folder: &Dir) -> io::Result<()> {
-    let mode = folder.dir_metadata()?.mode() & 0o7777;
+pub(super) fn mode_of(folder: &Dir) -> io::Result<u32> {
+    Ok(folder.dir_metadata()?.mode() & 0o7777)
+}
+
+/// By the open handle: its name may lead elsewhere by now.
+pub(super) fn set_mode(folder: &Dir, mode: u32) -> io::Result<()> {
     let handle = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-    std::fs::set_permissions(handle, std::os::unix::fs::PermissionsExt::from_mode(mode | 0o700))
+    std::fs::set_permissions(handle, std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777))
+}
+
+/// Gives the owner all rights to a folder.
+pub(super) fn make_usable(folder: &Dir) -> io::Result<()> {
+    set_mode(folder, mode_of(folder)? | 0o700)
 }
 
 struct Search<'a> {
@@ -207,7 +252,11 @@ impl Search<'_> {
     /// Returns the folders that are to be looked into.
     fn look_into(&mut self, dir: &Dir, folder: &Path) -> Vec<PathBuf> {
         let mut subfolders = Vec::new();
-        for (name, is_folder, is_link) in self.list(dir, folder) {
+        let entries = self.list(dir, folder);
+        if repository::is_repository(entries.iter().map(|(name, ..)| name)) {
+            self.add_bare_repository(dir, folder);
+        }
+        for (name, is_folder, is_link) in entries {
             let path = folder.join(&name);
             if self.left_out.contains(&path) {
                 continue;
@@ -297,7 +346,7 @@ impl Search<'_> {
             Kept::Link(target)
         } else if kind.is_dir() {
             self.add_folder(folder, name, path);
-            Kept::Folder
+            Kept::Folder { mode: Some(metadata.mode()) }
         } else if kind.is_file() {
             let stamp = Stamp::of(&metadata);
             let content = if self.is_wanted(path, &stamp) { self.read(folder, name, stamp.size) } else { None };
@@ -320,49 +369,6 @@ impl Search<'_> {
         }
         for (name, ..) in self.list(&inside, path) {
             self.add(&inside, &name, path.join(&name));
-        }
-    }
-
-    /// Of a git folder only what makes git run something. The rest is large and changes with every commit.
-    fn add_repository(&mut self, inside: &Dir, path: &Path, depth: usize) {
-        self.open_up(inside, path);
-        for relevant in RUNS_PROGRAMS {
-            let relevant = Path::new(relevant);
-            let parent = relevant.parent().unwrap_or(Path::new(""));
-            let (Ok(folder), Some(name)) = (open_folder(inside, parent), relevant.file_name()) else { continue };
-            self.add(&folder, name, path.join(relevant));
-        }
-        self.note_hooks(path);
-        if let Ok(modules) = inside.open_dir_nofollow(SUBMODULES) {
-            self.add_submodules(&modules, &path.join(SUBMODULES), depth);
-        }
-    }
-
-    /// Submodules may be nested by name (`modules/a/b`) and in each other (`modules/a/modules/b`).
-    fn add_submodules(&mut self, modules: &Dir, path: &Path, depth: usize) {
-        let Some(depth) = depth.checked_sub(1) else {
-            self.found.is_complete = false;
-            return;
-        };
-        for (name, is_folder, _) in self.list(modules, path) {
-            let Ok(folder) = modules.open_dir_nofollow(&name) else { continue };
-            let path = path.join(&name);
-            if is_folder && folder.symlink_metadata("HEAD").is_ok() {
-                self.add_repository(&folder, &path, depth);
-            } else if is_folder {
-                self.add_submodules(&folder, &path, depth);
-            }
-        }
-    }
-
-    /// A repository inside the workspace can have its hooks beside its git folder.
-    fn note_hooks(&mut self, path: &Path) {
-        let config = path.join("config");
-        let Some(Kept::File { content: Some(content), .. }) = self.found.entries.get(&config) else { return };
-        let folders: Vec<String> = String::from_utf8_lossy(content).lines().filter_map(hooks_folder).collect();
-        for folder in folders {
-            let place = self.beneath(path.parent().unwrap_or(Path::new("")), Path::new(&folder));
-            self.note_places(&config, [place, None]);
         }
     }
 
@@ -391,7 +397,9 @@ impl Search<'_> {
         }
         for place in places.into_iter().flatten() {
             let is_inside = !place.as_os_str().is_empty() && !path.starts_with(&place);
-            if is_inside && !self.found.links.iter().any(|(_, known)| *known == place) {
+            // Two links may lead to one place, each with other names in it.
+            let is_known = self.found.links.iter().any(|(link, known)| link == path && *known == place);
+            if is_inside && !is_known {
                 self.found.links.push((path.to_owned(), place));
             }
         }
@@ -412,9 +420,13 @@ impl Search<'_> {
             }
             // A folder by another name: in it, what would be protected by that name.
             let Ok(folder) = open_folder(self.root, &target) else { continue };
-            for (name, ..) in self.list(&folder, &target) {
-                if self.policy.protects(&link.join(&name).to_string_lossy()) {
-                    self.add_named(&target.join(&name));
+            for (name, is_folder, _) in self.list(&folder, &target) {
+                let (other_name, path) = (link.join(&name), target.join(&name));
+                let text = other_name.to_string_lossy();
+                if self.policy.protects(&text) {
+                    self.add_named(&path);
+                } else if is_folder && self.policy.may_hold_protected(&text) && self.found.links.len() < MAX_LINKS {
+                    self.found.links.push((other_name, path));
                 }
             }
         }
@@ -453,18 +465,6 @@ impl Search<'_> {
 
 pub(super) fn is_package_folder(name: &OsStr) -> bool {
     PACKAGES.iter().any(|package| name == *package)
-}
-
-/// The value in a line of git's settings that names the folder of hooks.
-fn hooks_folder(line: &str) -> Option<String> {
-    let (name, value) = line.split_once('=')?;
-    let is_hooks = name.trim().eq_ignore_ascii_case("hookspath");
-    let value = value.trim();
-    let value = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
-        None => value.split([';', '#']).next().unwrap_or_default().trim(),
-    };
-    (is_hooks && !value.is_empty()).then(|| value.to_owned())
 }
 
 /// Without `..`, as far as it stays beneath the root.

@@ -13,7 +13,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
 use super::Gone;
-use super::find::{Kept, make_usable, open_folder};
+use super::find::{Kept, make_usable, mode_of, open_folder, set_mode};
 
 /// What is moved between file systems is copied: no deeper, and no more in all, than this.
 const MAX_DEPTH: usize = 64;
@@ -48,14 +48,25 @@ impl<'a> Removed<'a> {
 
     /// Moves it out of the workspace.
     pub fn take(&mut self, path: &Path) -> io::Result<Gone> {
-        match self.take_once(path) {
-            // The command took away the right to change the folder.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                make_usable(&self.open_parent(path)?.0)?;
-                self.take_once(path)
-            }
-            taken => taken,
+        self.with_rights(path, |removed| removed.take_once(path))
+    }
+
+    /// A command can take away the right to change a folder. Where it is missing it is given back for as long as it is needed.
+    fn with_rights<T>(&mut self, path: &Path, act: impl Fn(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        match act(self) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            done => return done,
         }
+        let (parent, name) = self.open_parent(path)?;
+        let mode = mode_of(&parent)?;
+        make_usable(&parent)?;
+        // A folder that gets another one above it is written to as well.
+        if let Ok(moved) = parent.open_dir_nofollow(&name) {
+            make_tree_usable(&moved, MAX_DEPTH);
+        }
+        let done = act(self);
+        set_mode(&parent, mode)?;
+        done
     }
 
     fn take_once(&mut self, path: &Path) -> io::Result<Gone> {
@@ -91,17 +102,16 @@ impl<'a> Removed<'a> {
         }
         let (parent, name) = self.open_parent(path)?;
         match (kept, parent.symlink_metadata(&name)) {
-            (Kept::Folder, Ok(metadata)) if metadata.is_dir() => return Ok(gone),
+            (Kept::Folder { mode }, Ok(metadata)) if metadata.is_dir() => {
+                if let Some(mode) = mode {
+                    set_mode(&parent.open_dir_nofollow(&name)?, *mode)?;
+                }
+                return Ok(gone);
+            }
             (_, Ok(_)) => gone.push(self.take(path)?),
             (_, Err(_)) => {}
         }
-        let done = match kept {
-            Kept::Folder => parent.create_dir(&name),
-            Kept::Link(target) => parent.symlink_contents(target, &name),
-            Kept::File { content: Some(content), mode, .. } => write(&parent, &name, content, *mode),
-            Kept::File { content: None, .. } => Err(io::Error::other("it is too large to have been kept")),
-            Kept::Other => Err(io::Error::other("it was not a file")),
-        };
+        let done = self.with_rights(path, |removed| removed.write_back(path, kept));
         match (done, gone.first()) {
             (Ok(()), _) => Ok(gone),
             (Err(error), Some(Gone::MovedTo(place))) => {
@@ -109,6 +119,33 @@ impl<'a> Removed<'a> {
             }
             (Err(error), _) => Err(error),
         }
+    }
+
+    fn write_back(&self, path: &Path, kept: &Kept) -> io::Result<()> {
+        let (parent, name) = self.open_parent(path)?;
+        match kept {
+            Kept::Folder { mode } => {
+                parent.create_dir(&name)?;
+                mode.map_or(Ok(()), |mode| set_mode(&parent.open_dir_nofollow(&name)?, mode))
+            }
+            Kept::Link(target) => parent.symlink_contents(target, &name),
+            Kept::File { content: Some(content), mode, .. } => write(&parent, &name, content, *mode),
+            Kept::File { content: None, .. } => Err(io::Error::other("it is too large to have been kept")),
+            Kept::Other => Err(io::Error::other("it was not a file")),
+        }
+    }
+
+    /// Renames a folder to its old place in the root.
+    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<Gone>> {
+        let mut gone = Vec::new();
+        if self.root.symlink_metadata(name).is_ok() {
+            gone.push(self.take(name)?);
+        }
+        self.with_rights(from, |removed| {
+            let (parent, old_name) = removed.open_parent(from)?;
+            parent.rename(&old_name, removed.root, name)
+        })?;
+        Ok(gone)
     }
 
     fn make_folders(&mut self, path: &Path, gone: &mut Vec<Gone>) -> io::Result<()> {
@@ -122,7 +159,10 @@ impl<'a> Removed<'a> {
                     if folder.symlink_metadata(name).is_ok() {
                         gone.push(self.take(&here)?);
                     }
-                    folder.create_dir(name)?;
+                    self.with_rights(&here, |removed| {
+                        let (parent, name) = removed.open_parent(&here)?;
+                        parent.create_dir(&name)
+                    })?;
                     folder.open_dir_nofollow(name)?
                 }
             };
@@ -201,6 +241,19 @@ impl Room {
             self.copy(&from, &name, &to, &name, depth)?;
         }
         Ok(())
+    }
+}
+
+/// What fails here fails again, and is told, when the folder is moved.
+fn make_tree_usable(folder: &Dir, depth: usize) {
+    let _ = make_usable(folder);
+    let Some(depth) = depth.checked_sub(1) else { return };
+    for entry in folder.entries().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && let Ok(inside) = folder.open_dir_nofollow(entry.file_name())
+        {
+            make_tree_usable(&inside, depth);
+        }
     }
 }
 

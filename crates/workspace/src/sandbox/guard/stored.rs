@@ -13,6 +13,7 @@ pub(super) struct StoredFound {
     entries: Vec<(String, StoredKept)>,
     outermost: Vec<String>,
     unreadable: Vec<String>,
+    repositories: Vec<String>,
     links: Vec<(String, String)>,
     is_complete: bool,
 }
@@ -22,17 +23,18 @@ pub(super) struct StoredFound {
 enum StoredKept {
     File { stamp: Option<Stamp>, content: Option<String>, mode: u32 },
     Link(String),
-    Folder,
+    Folder { mode: Option<u32> },
     Other,
 }
 
 impl From<Found> for StoredFound {
     fn from(found: Found) -> Self {
-        let Found { entries, outermost, unreadable, links, is_complete } = found;
+        let Found { entries, outermost, unreadable, repositories, links, is_complete } = found;
         Self {
             entries: entries.into_iter().map(|(path, kept)| (text(&path), kept.into())).collect(),
             outermost: outermost.iter().map(|path| text(path)).collect(),
             unreadable: unreadable.iter().map(|path| text(path)).collect(),
+            repositories: repositories.iter().map(|path| text(path)).collect(),
             links: links.iter().map(|(link, target)| (text(link), text(target))).collect(),
             is_complete,
         }
@@ -43,12 +45,13 @@ impl TryFrom<StoredFound> for Found {
     type Error = hex::FromHexError;
 
     fn try_from(stored: StoredFound) -> Result<Self, Self::Error> {
-        let StoredFound { entries, outermost, unreadable, links, is_complete } = stored;
+        let StoredFound { entries, outermost, unreadable, repositories, links, is_complete } = stored;
         let entry = |(at, kept): (String, StoredKept)| Ok((path(&at)?, kept.try_into()?));
         Ok(Self {
             entries: entries.into_iter().map(entry).collect::<Result<_, Self::Error>>()?,
             outermost: outermost.iter().map(|text| path(text)).collect::<Result<_, _>>()?,
             unreadable: unreadable.iter().map(|text| path(text)).collect::<Result<_, _>>()?,
+            repositories: repositories.iter().map(|text| path(text)).collect::<Result<_, _>>()?,
             links: links
                 .iter()
                 .map(|(link, target)| Ok((path(link)?, path(target)?)))
@@ -63,7 +66,7 @@ impl From<Kept> for StoredKept {
         match kept {
             Kept::File { stamp, content, mode } => Self::File { stamp, content: content.map(hex::encode), mode },
             Kept::Link(target) => Self::Link(text(&target)),
-            Kept::Folder => Self::Folder,
+            Kept::Folder { mode } => Self::Folder { mode },
             Kept::Other => Self::Other,
         }
     }
@@ -78,7 +81,7 @@ impl TryFrom<StoredKept> for Kept {
                 Self::File { stamp, content: content.map(hex::decode).transpose()?, mode }
             }
             StoredKept::Link(target) => Self::Link(path(&target)?),
-            StoredKept::Folder => Self::Folder,
+            StoredKept::Folder { mode } => Self::Folder { mode },
             StoredKept::Other => Self::Other,
         })
     }
