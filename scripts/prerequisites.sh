@@ -39,3 +39,8 @@ web_problem() {
     echo "Node.js $wanted or newer is needed for the web page, this is ${found#v}: install it from https://nodejs.org."
   fi
 }
+
+# Prints the mirror from which this machine's apt takes Debian's packages; nothing where it takes none.
+debian_mirror() {
+  { apt-get indextargets --format '$(REPO_URI)' 2>/dev/null || true; } | sed 's#/*$##' | grep --max-count=1 '/debian$' || true
+}

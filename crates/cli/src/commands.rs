@@ -10,6 +10,7 @@ pub mod connection;
 pub mod doctor;
 pub mod exec;
 pub mod hands;
+pub mod health;
 pub mod login_link;
 pub mod memory;
 pub mod serve;

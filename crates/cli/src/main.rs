@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    agents, audit, backup, chat, completions, config, doctor, exec, login_link, memory, serve, token, work,
+    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory, serve, token, work,
 };
 
 /// A self-hosted runtime where a team of AI agents works on your code.
@@ -49,6 +49,8 @@ enum Command {
     /// Look into the audit log
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Say whether the server of the data folder is ready; the exit code is 0 if it is
+    Health(health::Health),
     /// Copy the embedded database into one file, also while the server runs
     Backup(backup::Backup),
     /// Put a backup in the place of the embedded database, while the server is stopped
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Agents(command) => command.run(),
         Command::Memory(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Health(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
     };

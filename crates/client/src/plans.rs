@@ -1,12 +1,13 @@
 //! What a person decides in a user's sessions: plans, approvals, questions; and the audit of it.
 
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, HitlDecision, MessageAccepted, MessageList, Plan,
-    PlanDecision, PlanId, PlanList, SessionId, TaskId,
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, ChatEvent, HitlDecision, MessageList, Plan, PlanDecision,
+    PlanId, PlanList, SessionId, TaskId,
 };
 use http::Method;
 
-use crate::{Client, ClientError};
+use crate::stream::Closing;
+use crate::{Client, ClientError, EventStream};
 
 impl Client {
     /// Oldest first.
@@ -78,15 +79,17 @@ impl Client {
         self.json(self.transport.json_request(Method::POST, &path, decision)?).await
     }
 
+    /// Answers a question and follows the events until the turn ends or suspends. The stream's start says that the answer is
+    /// kept.
     pub async fn answer_question(
         &self,
         session: &SessionId,
         call: &CallId,
         answer: &str,
-    ) -> Result<MessageAccepted, ClientError> {
+    ) -> Result<EventStream<ChatEvent>, ClientError> {
         let path = format!("/my/chat/{session}/questions/{call}/answer");
         let body = AnswerQuestion { answer: Some(answer.to_owned()) };
-        self.json(self.transport.json_request(Method::POST, &path, &body)?).await
+        self.stream(self.transport.json_request(Method::POST, &path, &body)?, Closing::FirstDone).await
     }
 
     pub async fn chat_audit(&self, session: &SessionId) -> Result<AuditList, ClientError> {

@@ -10,7 +10,7 @@ mod template;
 mod trim;
 
 use codelab_protocol::{
-    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, Role, TaskId, Timestamp, Tool,
+    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, PlanId, Role, TaskId, Timestamp, Tool,
 };
 
 pub(crate) use planning::ORCHESTRATOR_MAX_TOKENS;
@@ -258,8 +258,15 @@ fn one_line(text: &str) -> String {
 
 /// Whether a thread has this message of the session's history already: the answer to its own question is the result of
 /// its call. `task` is the thread's; none for a turn's own.
-pub fn is_known_as_result(message: &Message, task: Option<&TaskId>) -> bool {
-    message.answers.is_some() && message.task_id.as_ref() == task
+pub fn is_known_as_result(message: &Message, task: Option<(&PlanId, &TaskId)>) -> bool {
+    let is_its = match task {
+        None => message.task_id.is_none(),
+        // Planners count their tasks from 1 in every plan. An earlier version did not note whose task it was.
+        Some((plan, task)) => {
+            message.task_id.as_ref() == Some(task) && message.plan_id.as_ref().is_none_or(|asked| asked == plan)
+        }
+    };
+    message.answers.is_some() && is_its
 }
 
 /// A message as far as any later prompt can show it.

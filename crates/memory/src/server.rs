@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
-use codelab_protocol::SessionId;
+use codelab_protocol::{Reminder, SessionId};
 use serde_json::{Map, Value, json};
 
 use crate::http::{Auth, Failure, Http};
@@ -20,8 +20,6 @@ use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHeal
 const POINTS_PER_REQUEST: usize = 50;
 /// The longest a request takes, with its answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
-/// Between two lines about a server that cannot be used.
-const TELL_EVERY: Duration = Duration::from_secs(60);
 const API_KEY_HEADER: &str = "api-key";
 /// How much of an error's text is kept.
 const MAX_REASON_CHARS: usize = 300;
@@ -41,8 +39,8 @@ impl fmt::Debug for QdrantOptions {
 
 pub struct ServerEngine {
     http: Http,
-    /// When the log last said that the server cannot be used.
-    told_at: Mutex<Option<Instant>>,
+    /// The log says that the server cannot be used.
+    reminder: Mutex<Reminder>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +59,7 @@ impl ServerEngine {
     pub fn new(options: QdrantOptions) -> Result<Self, OptionsError> {
         let key = options.api_key.filter(|key| !key.is_empty());
         let auth = key.map(|key| Auth::new(API_KEY_HEADER, &key)).transpose()?;
-        Ok(Self { http: Http::new(&options.url, auth, CALL_TIMEOUT)?, told_at: Mutex::default() })
+        Ok(Self { http: Http::new(&options.url, auth, CALL_TIMEOUT)?, reminder: Mutex::default() })
     }
 
     pub async fn create(
@@ -192,9 +190,7 @@ impl ServerEngine {
 
     /// Once a minute, however often it is looked at.
     fn tell(&self, refusal: &Refusal) {
-        let mut told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            *told_at = Some(Instant::now());
+        if self.reminder.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
             tracing::warn!(%refusal, "the Qdrant server cannot be used");
         }
     }

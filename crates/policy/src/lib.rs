@@ -14,7 +14,7 @@ use crate::paths::{Location, Protected, Root};
 use crate::shell::Floor;
 use crate::visible::has_hidden;
 
-pub use crate::shell::{GitCall, GitOnly, git_only, runs_git};
+pub use crate::shell::{is_git_only, operands, runs_git};
 pub use crate::visible::visible;
 
 /// The rules that decide which tool calls ask. The default holds the built-in ones; they can be added to, never taken
@@ -92,6 +92,17 @@ impl Policy {
     /// Whether writing this path always asks, whatever is remembered.
     pub fn protects(&self, path: &str) -> bool {
         Location::of(path).is_protected(&self.protected)
+    }
+
+    /// Whether a shell may write this path unasked: a file that nothing executes, by its name.
+    pub fn is_plain_data(&self, path: &str) -> bool {
+        Location::of(path).is_plain_data()
+    }
+
+    /// Whether a folder of this name can hold something protected that its own name does not tell, as `.vscode` does. A link of
+    /// such a name leads to it as well.
+    pub fn may_hold_protected(&self, path: &str) -> bool {
+        Location::of(path).ends_like_protected(&self.protected)
     }
 
     /// The protected patterns, built-in and added: `/` between components, `*` for any run of characters, upper and

@@ -89,6 +89,11 @@ impl Location {
         self.is_protected(protected) || protected.may_lie_beneath(&self.written)
     }
 
+    /// Whether its last components begin a pattern that goes on.
+    pub fn ends_like_protected(&self, protected: &Protected) -> bool {
+        protected.goes_on_beneath(&self.components)
+    }
+
     /// Holds `..`; without, what was written is where it leads.
     fn goes_back(&self) -> bool {
         self.components.len() != self.written.len()

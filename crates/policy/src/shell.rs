@@ -6,6 +6,7 @@ mod ast;
 mod floor;
 mod git_only;
 mod judge;
+mod operands;
 mod options;
 mod parse;
 mod places;
@@ -24,7 +25,8 @@ use crate::visible::has_hidden;
 use crate::{Ask, Policy, RememberKey, Verdict, visible};
 
 pub(crate) use self::floor::Floor;
-pub use self::git_only::{GitCall, GitOnly, git_only, runs_git};
+pub use self::git_only::{is_git_only, runs_git};
+pub use self::operands::operands;
 
 /// A longer line is not analysed. Nobody reads more than this in a question.
 const MAX_COMMAND_BYTES: usize = 8192;

@@ -149,6 +149,10 @@ pub struct DirectAnswer {
     pub error_code: Option<crate::ErrorCode>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub detail: Option<String>,
+    /// What is known about the failure, such as a model error's `kind`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]

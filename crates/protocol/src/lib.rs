@@ -16,6 +16,7 @@ mod model;
 mod patch;
 mod plan;
 mod project;
+mod reminder;
 mod space;
 mod time;
 mod tool;
@@ -61,6 +62,7 @@ pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent, ProjectAgentList,
     ProjectList, SavedAgent,
 };
+pub use reminder::Reminder;
 pub use space::{
     AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration, ContextAdded,
     ContextFilter, ContextHit, ContextResults, SearchContext, SpaceHealth, SpaceMetrics,

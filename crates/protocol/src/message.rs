@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, CallId, MessageId, TaskId, Timestamp};
+use crate::{AgentName, CallId, MessageId, PlanId, TaskId, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -57,6 +57,9 @@ pub struct Message {
     /// The question that a user's message answers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answers: Option<CallId>,
+    /// The plan of the task that asked; every plan may have a task of the same id.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub plan_id: Option<PlanId>,
     /// The task that asked, where the answer belongs to a plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task_id: Option<TaskId>,
@@ -80,6 +83,7 @@ impl Message {
             usage: None,
             error: false,
             answers: None,
+            plan_id: None,
             task_id: None,
             warnings: Vec::new(),
         }

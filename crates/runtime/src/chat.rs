@@ -99,7 +99,7 @@ impl Runtime {
     }
 
     fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
-        tracing::info!(session = %id, mode = mode.as_str(), "message");
+        tracing::info!(session = %id, mode = mode.as_str(), "message accepted");
         space.call_began(mode);
         match mode {
             CallMode::Direct => self.inner.metrics.direct_calls.inc(),

@@ -55,6 +55,7 @@ impl FeedState {
     fn begin(&mut self, key: SessionKey, last_seq: u64) {
         self.recent.clear();
         self.recent_bytes = 0;
+        self.trouble = None;
         self.key = Some(key);
         self.last_seq = Some(last_seq);
     }
@@ -120,6 +121,11 @@ impl Feed {
         }
     }
 
+    /// Nothing waits to be stored any more, though nothing was shown: it was given up, or somebody else has it now.
+    pub fn untroubled(&self) {
+        self.lock().trouble = None;
+    }
+
     pub fn begin_answer(&self, answer: Answer) {
         let mut state = self.lock();
         state.answers.retain(|other| other.message_id != answer.message_id);
@@ -144,5 +150,24 @@ impl Feed {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_ends_when_nothing_waits_to_be_stored() {
+        let feed = Feed::default();
+        feed.troubled(&StoreError::DiskFull);
+        feed.troubled(&StoreError::Unknown);
+        assert_eq!(feed.lock().trouble, Some((1, StoreError::DiskFull)), "the first reason stays");
+        feed.untroubled();
+        assert_eq!(feed.lock().trouble, None);
+        feed.troubled(&StoreError::Unknown);
+        assert_eq!(feed.lock().trouble, Some((2, StoreError::Unknown)), "another trouble");
+        feed.opened(SessionKey::from_raw(1), 0, true);
+        assert_eq!(feed.lock().trouble, None, "it was another log's");
     }
 }

@@ -121,7 +121,8 @@ impl GlobalChat {
         self.lock().chat.known_to(woken_by).take(count).cloned().collect()
     }
 
-    /// Follows the Chat from a message on, or from the newest `last` ones; so too from a message that never was.
+    /// Follows the Chat after a message. Without one, or with an id that was never given out, it begins with the newest
+    /// `last` messages.
     pub fn read(self: &Arc<Self>, after: Option<i64>, last: usize) -> ChatReader {
         let after = after.filter(|id| *id <= self.lock().chat.last_id()).unwrap_or_else(|| {
             let state = self.lock();

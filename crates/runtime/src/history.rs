@@ -60,7 +60,7 @@ impl Recent {
             place.insert(stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect());
         }
         let said = self.earlier.iter().chain(&self.current);
-        self.said = said.filter(|message| !is_known_as_result(message, Some(task))).cloned().collect();
+        self.said = said.filter(|message| !is_known_as_result(message, Some((plan, task)))).cloned().collect();
         Ok(())
     }
 

@@ -263,9 +263,9 @@ impl Owner {
             Err(error) => Err(error),
         };
         match result {
-            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => self.refused_since = None,
+            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => self.untroubled(),
             Err(RuntimeError::NotStored(StoreError::Conflict)) => {
-                self.refused_since = None;
+                self.untroubled();
                 tracing::warn!(session = %self.name.id, "the session has another owner now");
             }
             Err(error) => {
@@ -273,6 +273,12 @@ impl Owner {
                 let inputs = still_true(inputs, self.loaded.is_none());
                 self.retry = Some((inputs, Instant::now() + RETRY_DELAY));
             }
+        }
+    }
+
+    fn untroubled(&mut self) {
+        if self.refused_since.take().is_some() {
+            self.feed.untroubled();
         }
     }
 

@@ -34,7 +34,7 @@ pub enum Item {
         from: u64,
         to: u64,
     },
-    /// What was done last could not be stored, and is tried again. The stream of a turn ends with it.
+    /// What was done last could not be stored, and is tried again. The stream of a turn ends here, as failed.
     NotStored(StoreError),
     /// A large event begins, for readers that take it in pieces; then come its pieces and its end, and nothing between.
     LargeBegins {
@@ -240,7 +240,11 @@ impl Reader {
         };
         self.told_trouble = Some(number);
         self.ready.push_back(Item::NotStored(error));
-        self.finished = matches!(self.scope, Scope::Turn(_));
+        if matches!(self.scope, Scope::Turn(_)) {
+            // Every stream of a turn ends with a status. What becomes of the turn is in the session's log later.
+            self.ready.push_back(Item::Settled(TurnStatus::Failed));
+            self.finished = true;
+        }
         true
     }
 

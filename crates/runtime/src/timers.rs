@@ -94,7 +94,7 @@ pub(crate) async fn dead_servers(runtime: Arc<Inner>) {
         match runtime.store.remove_dead_servers(until).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "servers that are long gone were removed from the database"),
-            Err(error) => tracing::warn!(%error, "servers that are long gone could not be removed from the database"),
+            Err(error) => log_failure(&error, "servers that are long gone could not be removed from the database"),
         }
         if !pause(&runtime, REMOVE_DEAD_EVERY).await {
             return;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use codelab_protocol::Reminder;
 use codelab_store::{Pulse, Store, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// A commit of a plan's step writes about as much.
 const MIN_FREE_BYTES: u64 = 256 * 1024;
 
+/// A rewriting after deletions that takes longer than this counts as a database that does not answer.
+const LONGEST_REWRITING: Duration = Duration::from_secs(10 * 60);
+
 /// What is wrong with the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseTrouble {
@@ -26,6 +30,8 @@ pub enum DatabaseTrouble {
     Refuses,
     /// It does not answer.
     Silent,
+    /// Its file is rewritten after deletions: it can be read, and what is written waits.
+    Rewriting,
 }
 
 /// The trials of the database, one at a time: one that hangs is not joined by others.
@@ -41,6 +47,8 @@ struct State {
     begun_at: Option<Instant>,
     looked_at: Option<Instant>,
     free_bytes: Option<u64>,
+    /// When the log was last told that it does not answer.
+    reminder: Reminder,
 }
 
 impl Trials {
@@ -61,14 +69,24 @@ impl Trials {
         ended.as_mut().enable();
         if !self.runs.swap(true, Ordering::AcqRel) {
             self.lock().begun_at = Some(Instant::now());
-            tokio::spawn(trial(Arc::clone(self), store.clone(), server_id.to_owned()));
+            tokio::spawn(trial(Running(Arc::clone(self)), store.clone(), server_id.to_owned()));
         }
         let _ = timeout(PATIENCE, ended).await;
     }
 }
 
+/// A trial that runs. However it ends, others may follow.
+struct Running(Arc<Trials>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.runs.store(false, Ordering::Release);
+        self.0.ended.notify_waiters();
+    }
+}
+
 /// Its outcome is known to the store.
-async fn trial(trials: Arc<Trials>, store: Store, server_id: String) {
+async fn trial(running: Running, store: Store, server_id: String) {
     let disk = store.clone();
     let free_bytes = tokio::task::spawn_blocking(move || disk.free_bytes()).await.unwrap_or_default();
     if !is_fresh(&store.reads()) {
@@ -77,13 +95,9 @@ async fn trial(trials: Arc<Trials>, store: Store, server_id: String) {
     if !is_fresh(&store.writes()) {
         let _ = store.probe(&server_id).await;
     }
-    {
-        let mut state = trials.lock();
-        state.free_bytes = free_bytes;
-        state.looked_at = Some(Instant::now());
-    }
-    trials.runs.store(false, Ordering::Release);
-    trials.ended.notify_waiters();
+    let mut state = running.0.lock();
+    state.free_bytes = free_bytes;
+    state.looked_at = Some(Instant::now());
 }
 
 fn is_fresh(pulse: &Pulse) -> bool {
@@ -96,6 +110,11 @@ fn trouble_of(pulse: &Pulse) -> Option<DatabaseTrouble> {
         Some(_) => Some(DatabaseTrouble::Refuses),
         None => None,
     }
+}
+
+/// Whether a rewriting runs that has not taken too long.
+fn is_expected(rewrites_for: Option<Duration>) -> bool {
+    rewrites_for.is_some_and(|time| time < LONGEST_REWRITING)
 }
 
 impl Runtime {
@@ -117,15 +136,23 @@ impl Runtime {
         // Others may still get through where a trial waits in line behind them.
         let is_silent = |pulse: &Pulse| pulse.worked.is_none_or(|ago| ago > FRESH);
         if trials.runs.load(Ordering::Acquire) && (is_silent(&reads) || is_silent(&writes)) {
+            if is_expected(store.rewrites_for()) {
+                return Some(DatabaseTrouble::Rewriting);
+            }
+            // Nothing has failed yet that would be told.
+            if trials.lock().reminder.is_due(Instant::now().into_std()) {
+                tracing::warn!("the database does not answer");
+            }
             return Some(DatabaseTrouble::Silent);
         }
         let free_bytes = trials.lock().free_bytes;
         free_bytes.filter(|bytes| *bytes < MIN_FREE_BYTES).map(|_| DatabaseTrouble::DiskFull)
     }
 
-    /// Whether another server may take over what is this one's, by this machine's own clock.
+    /// Whether another server may take over what is this one's, by this machine's own clock. Nobody can while the file of an
+    /// embedded database is rewritten: it is locked, and the renewal waits behind that.
     pub fn lease_has_lapsed(&self) -> bool {
-        self.inner.lease.has_lapsed()
+        self.inner.lease.has_lapsed() && !is_expected(self.inner.store.rewrites_for())
     }
 }
 
@@ -143,5 +170,30 @@ impl Lease {
 
     fn has_lapsed(&self) -> bool {
         Instant::now() > *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rewriting_excuses_silence_for_a_while_only() {
+        for (rewrites_for, expected) in [(None, false), (Some(30), true), (Some(599), true), (Some(600), false)] {
+            assert_eq!(is_expected(rewrites_for.map(Duration::from_secs)), expected, "{rewrites_for:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_trial_that_panics_is_not_the_last() {
+        let trials = Arc::new(Trials::default());
+        trials.runs.store(true, Ordering::Release);
+        let running = Running(Arc::clone(&trials));
+        let panicked = tokio::spawn(async move {
+            let running = running;
+            assert!(!running.0.runs.load(Ordering::Acquire), "on purpose");
+        });
+        assert!(panicked.await.is_err_and(|error| error.is_panic()));
+        assert!(!trials.runs.load(Ordering::Acquire), "the next one may begin");
     }
 }

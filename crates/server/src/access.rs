@@ -1,7 +1,7 @@
 //! Who may ask: the Host and Origin of a request, then its key.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_llm::Secret;
@@ -19,13 +19,16 @@ const PUBLIC: [&str; 5] = ["/", "/openapi.json", "/docs", "/assets/status.css", 
 /// Whoever watches the server asks these, by whatever name it has for them.
 const HEALTH: [&str; 3] = ["/health", "/health/ready", "/health/live"];
 
+/// How the paths end whose answers take as long as their readers or a person like: streams, and questions to the user.
+const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
+
 /// The names this server answers to.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// With which browsers reach this server: plain, unless its public address says otherwise.
-    scheme: &'static str,
+    /// With which browsers reach this server. Unknown without a public address: a proxy may speak TLS for it.
+    schemes: &'static [&'static str],
 }
 
 impl Names {
@@ -41,8 +44,12 @@ impl Names {
             origins.push(public.text());
             hosts.push(public.host().to_owned());
         }
-        let is_https = settings.http.public_url.as_ref().is_some_and(Origin::is_https);
-        Self { hosts, origins, scheme: if is_https { "https://" } else { "http://" } }
+        let schemes: &[&str] = match settings.http.public_url.as_ref().map(Origin::is_https) {
+            Some(true) => &["https://"],
+            Some(false) => &["http://"],
+            None => &["http://", "https://"],
+        };
+        Self { hosts, origins, schemes }
     }
 
     fn knows_host(&self, host: &str) -> bool {
@@ -51,11 +58,12 @@ impl Names {
         self.hosts.iter().any(|known| *known == name || *known == whole)
     }
 
-    /// Same origin as the host that was asked, or a configured one. The scheme counts: whoever is in the way of a plain
-    /// connection can say anything in the name of its host.
+    /// Same origin as the host that was asked, or a configured one. The scheme counts where it is known: whoever is in the
+    /// way of a plain connection can say anything in the name of its host.
     fn knows_origin(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_lowercase();
-        let is_own = origin.strip_prefix(self.scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
+        let mut rests = self.schemes.iter().filter_map(|scheme| origin.strip_prefix(scheme));
+        let is_own = rests.any(|rest| rest.eq_ignore_ascii_case(host));
         is_own || self.origins.contains(&origin)
     }
 }
@@ -81,15 +89,22 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
 
 /// Where all ordinary places are busy, whoever watches and operates the server is answered and nobody else.
 pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
-    if request.extensions().get::<Reserved>().is_some()
+    if let Some(Reserved(connection)) = request.extensions().get::<Reserved>()
         && !HEALTH.contains(&request.uri().path())
-        && !has_internal_key(request.headers(), &app.internal_api_key)
-        && !has_bearer_key(request.headers(), &app.internal_api_key)
+        && !(is_short_of_operator(&app, &request) && connection.serves_operator())
     {
         let full = ApiError::new(ErrorCode::RateLimited, "The server has too many connections; come back later");
-        return full.at(StatusCode::SERVICE_UNAVAILABLE).into_response();
+        return full.into_response();
     }
     next.run(request).await
+}
+
+/// Has the internal key, and does not ask for something that can hold its place for as long as it likes.
+fn is_short_of_operator(app: &App, request: &Request) -> bool {
+    let path = request.uri().path().trim_end_matches('/');
+    let is_long = LONG_ENDS.contains(&path.rsplit('/').next().unwrap_or_default());
+    let (headers, key) = (request.headers(), &app.internal_api_key);
+    !is_long && (has_internal_key(headers, key) || has_bearer_key(headers, key))
 }
 
 /// Lets a request with the internal key pass.

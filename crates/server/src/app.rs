@@ -15,6 +15,7 @@ use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{Names, check_names, check_room, internal_key, internal_key_or_bearer};
+use crate::buffers::Buffers;
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
@@ -29,6 +30,7 @@ pub(crate) struct App {
     pub names: Arc<Names>,
     pub internal_api_key: Secret,
     pub body_bytes: usize,
+    pub buffers: Arc<Buffers>,
     /// The API document, made once.
     pub openapi: Arc<str>,
     /// The same for people.

@@ -3,15 +3,18 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use axum::body::{HttpBody, to_bytes};
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use codelab_protocol::{ErrorCode, SessionId};
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
+use crate::buffers::Held;
 use crate::error::ApiError;
+use crate::users::User;
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,7 +29,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        read(request, app.body_bytes).await.map(Self)
+        read(request, app, app.body_bytes).await.map(Self)
     }
 }
 
@@ -39,7 +42,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let is_empty = request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_TYPE);
-        if is_empty { Ok(Self(T::default())) } else { read(request, app.body_bytes).await.map(Self) }
+        if is_empty { Ok(Self(T::default())) } else { read(request, app, app.body_bytes).await.map(Self) }
     }
 }
 
@@ -52,11 +55,11 @@ impl<T: DeserializeOwned> FromRequest<App> for SmallJsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        read(request, app.body_bytes.min(SMALL_BODY_BYTES)).await.map(Self)
+        read(request, app, app.body_bytes.min(SMALL_BODY_BYTES)).await.map(Self)
     }
 }
 
-async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, ApiError> {
+async fn read<T: DeserializeOwned>(request: Request, app: &App, limit: usize) -> Result<T, ApiError> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {
@@ -66,13 +69,10 @@ async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, 
     if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
         return Err(too_large(limit));
     }
-    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
-    let bytes = match read {
-        Err(_) => return Err(ApiError::invalid("The body did not arrive in time")),
-        Ok(Err(error)) if is_length_limit(&error) => return Err(too_large(limit)),
-        Ok(Err(_)) => return Err(ApiError::invalid("The body could not be read")),
-        Ok(Ok(bytes)) => bytes,
-    };
+    let mut held = app.buffers.hold(request.extensions().get::<User>().map(User::id));
+    let arriving = collect(request.into_body(), limit, &mut held);
+    let arrived = tokio::time::timeout(BODY_TIMEOUT, arriving).await;
+    let bytes = arrived.map_err(|_| ApiError::invalid("The body did not arrive in time"))??;
     // A list would be taken for an object whose fields are all optional.
     if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
         return Err(ApiError::invalid("The body must be a JSON object"));
@@ -80,6 +80,21 @@ async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, 
     // Checked as a whole: a parser looks only at the parts it needs.
     let text = std::str::from_utf8(&bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
     serde_json::from_str(text).map_err(|error| refused(&error))
+}
+
+/// The whole body. What has arrived of it counts against its user's share of memory.
+async fn collect(mut body: Body, limit: usize, held: &mut Held) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::invalid("The body could not be read"))?;
+        let Some(data) = frame.data_ref() else { continue };
+        if bytes.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        held.grow(data.len())?;
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes)
 }
 
 fn too_large(limit: usize) -> ApiError {
@@ -97,17 +112,6 @@ fn refused(error: &serde_json::Error) -> ApiError {
             ApiError::invalid(format!("The body is not valid: {text}"))
         }
     }
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = source {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
-        }
-        source = error.source();
-    }
-    false
 }
 
 /// What a part of the path names, by the part's name. A text that cannot be such an id names none.

@@ -1,8 +1,9 @@
 //! Which connections are open, and which one goes when there is no room for another. Each is an open file, so their number
 //! follows from how many of those the system allows.
 //!
-//! A few places beyond the bound are kept for whoever watches and operates the server: health and the internal key are
-//! answered there however many others hold the rest.
+//! A few places beyond the bound are kept for whoever watches and operates the server: health and short requests with the
+//! internal key are answered there however many others hold the rest. Some of them are for health alone, so that nobody's
+//! slow request stands before it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,10 @@ use tokio::sync::Notify;
 const MAX_CONNECTIONS: usize = 20_000;
 /// Places for health and operators.
 const RESERVED: usize = 32;
+/// Of these, operators can hold all but a few.
+const MAX_OPERATORS: usize = RESERVED - 8;
+/// Connections whose place was given to another and that are not closed yet.
+const MAX_LEAVING: usize = 32;
 /// Of the open files the server keeps a quarter for its own, between these bounds: the database, models, memories.
 const MIN_OWN_FILES: u64 = 64;
 const MAX_OWN_FILES: u64 = 4096;
@@ -22,7 +27,7 @@ const MAX_OWN_FILES: u64 = 4096;
 /// How many connections fit into so many open files.
 pub(crate) fn max_connections(open_files: Option<u64>) -> usize {
     let Some(files) = open_files else { return MAX_CONNECTIONS };
-    let own = (files / 4).clamp(MIN_OWN_FILES, MAX_OWN_FILES) + RESERVED as u64;
+    let own = (files / 4).clamp(MIN_OWN_FILES, MAX_OWN_FILES) + (RESERVED + MAX_LEAVING) as u64;
     usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX).clamp(RESERVED, MAX_CONNECTIONS)
 }
 
@@ -38,9 +43,13 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     reserved: usize,
+    /// Those on reserved places that asked for something else than health.
+    operators: usize,
+    /// Those that are to close. Their files are open until they are dropped.
+    leaving: usize,
     /// Grows with everything that happens, so that the oldest comes first.
     time: u64,
-    /// Those that have not sent a request, by when they came.
+    /// Those that have not sent a whole request, by when they came.
     silent: BTreeMap<u64, Arc<Notify>>,
     /// The same, on reserved places.
     silent_reserved: BTreeMap<u64, Arc<Notify>>,
@@ -54,8 +63,10 @@ enum Standing {
     Silent(u64),
     Busy,
     Idle(u64),
+    /// On a reserved place, with a request that is not about health.
+    Operator,
     /// Its place was given to another.
-    Gone,
+    Leaving,
 }
 
 /// An open connection; its place is free again when this is dropped.
@@ -75,19 +86,22 @@ impl Connections {
     }
 
     /// A place for a connection that has just come. At the bound the oldest that has sent no request gives its place, then
-    /// the one that was idle for longest; where all are busy, there are the reserved places. `None` where those are too.
+    /// the one that was idle for longest; where all are busy, or too many are still closing, there are the reserved places.
+    /// `None` where those are taken too.
     pub fn admit(self: &Arc<Self>) -> Option<Arc<Connection>> {
         let mut state = self.lock();
         let is_reserved = if state.open < self.bound {
             false
         } else if let Some(oldest) = state.oldest() {
-            self.close(&mut state.open, &oldest);
+            state.open -= 1;
+            self.close(&mut state, &oldest);
             false
         } else if state.reserved < RESERVED {
             true
         } else {
-            let (_, oldest) = state.silent_reserved.pop_first()?;
-            self.close(&mut state.reserved, &oldest);
+            let oldest = state.oldest_reserved()?;
+            state.reserved -= 1;
+            self.close(&mut state, &oldest);
             true
         };
         let close = Arc::new(Notify::new());
@@ -110,8 +124,8 @@ impl Connections {
     }
 
     /// From now on its place is another's.
-    fn close(&self, count: &mut usize, close: &Notify) {
-        *count = count.saturating_sub(1);
+    fn close(&self, state: &mut State, close: &Notify) {
+        state.leaving += 1;
         self.metrics.connections_closed.inc();
         close.notify_one();
     }
@@ -128,7 +142,17 @@ impl State {
     }
 
     fn oldest(&mut self) -> Option<Arc<Notify>> {
+        if self.leaving >= MAX_LEAVING {
+            return None;
+        }
         self.silent.pop_first().or_else(|| self.idle.pop_first()).map(|(_, close)| close)
+    }
+
+    fn oldest_reserved(&mut self) -> Option<Arc<Notify>> {
+        if self.leaving >= MAX_LEAVING {
+            return None;
+        }
+        self.silent_reserved.pop_first().map(|(_, close)| close)
     }
 
     fn counted(&mut self, is_reserved: bool) -> &mut usize {
@@ -137,21 +161,40 @@ impl State {
 }
 
 impl Connection {
-    /// Whether it may only ask for health, or with the internal key.
+    /// Whether it may only ask for health, or for something short with the internal key.
     pub fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
-    /// Whether it has sent a request.
+    /// Whether it has sent a whole request.
     pub fn has_spoken(&self) -> bool {
         self.has_spoken.load(Ordering::Relaxed)
     }
 
-    /// A request has come; the connection is busy until the guard is dropped.
-    pub fn busy(self: &Arc<Self>) -> Busy {
-        self.has_spoken.store(true, Ordering::Relaxed);
-        self.stand(|_, _| Standing::Busy);
+    /// A request begins. Until it has come whole its connection gives its place like one that has sent nothing: who sends half
+    /// a request can otherwise hold a place for as long as a body may take.
+    pub fn request(self: &Arc<Self>) -> Busy {
         Busy(Arc::clone(self))
+    }
+
+    /// A request has come whole; the connection is busy until the request's guard is dropped.
+    pub fn busy(&self) {
+        self.has_spoken.store(true, Ordering::Relaxed);
+        if *self.standing() != Standing::Operator {
+            self.stand(|_, _| Standing::Busy);
+        }
+    }
+
+    /// A place among the operators, for as long as the connection is open; false where they hold all that they may.
+    pub fn serves_operator(&self) -> bool {
+        let mut state = self.table.lock();
+        let mut standing = self.standing();
+        let asks = matches!(*standing, Standing::Busy | Standing::Silent(_)) && state.operators < MAX_OPERATORS;
+        if asks && self.forget(&mut state, *standing) {
+            state.operators += 1;
+            *standing = Standing::Operator;
+        }
+        *standing == Standing::Operator
     }
 
     fn stand(&self, next: impl FnOnce(&mut State, &Arc<Notify>) -> Standing) {
@@ -160,7 +203,7 @@ impl Connection {
         if self.forget(&mut state, *standing) {
             *standing = next(&mut state, &self.close);
         } else {
-            *standing = Standing::Gone;
+            *standing = Standing::Leaving;
         }
     }
 
@@ -170,8 +213,8 @@ impl Connection {
             Standing::Silent(place) if self.is_reserved => state.silent_reserved.remove(&place).is_some(),
             Standing::Silent(place) => state.silent.remove(&place).is_some(),
             Standing::Idle(place) => state.idle.remove(&place).is_some(),
-            Standing::Busy => true,
-            Standing::Gone => false,
+            Standing::Busy | Standing::Operator => true,
+            Standing::Leaving => false,
         }
     }
 
@@ -185,21 +228,26 @@ impl Drop for Connection {
         let mut state = self.table.lock();
         let standing = *self.standing();
         if self.forget(&mut state, standing) {
-            let count = state.counted(self.is_reserved);
-            *count = count.saturating_sub(1);
+            *state.counted(self.is_reserved) -= 1;
+        } else {
+            state.leaving -= 1;
+        }
+        if standing == Standing::Operator {
+            state.operators -= 1;
         }
         drop(state);
         self.table.freed.notify_one();
     }
 }
 
-/// A request that is being answered.
+/// A request that comes or is being answered.
 pub(crate) struct Busy(Arc<Connection>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
         // A reserved place is used once.
         if !self.0.is_reserved {
+            self.0.has_spoken.store(true, Ordering::Relaxed);
             self.0.stand(|state, close| {
                 let place = state.tick();
                 state.idle.insert(place, Arc::clone(close));
@@ -215,6 +263,12 @@ mod tests {
 
     use super::*;
 
+    fn whole_request(connection: &Arc<Connection>) -> Busy {
+        let request = connection.request();
+        connection.busy();
+        request
+    }
+
     fn is_closed(connection: &Connection) -> bool {
         connection.close.notified().now_or_never().is_some()
     }
@@ -222,9 +276,9 @@ mod tests {
     #[test]
     fn the_bound_follows_from_the_open_files() {
         for (files, connections) in [
-            (Some(256), 160),
-            (Some(1024), 736),
-            (Some(20_000), 15_872),
+            (Some(256), 128),
+            (Some(1024), 704),
+            (Some(20_000), 15_840),
             (Some(1 << 20), 20_000),
             (None, 20_000),
             (Some(10), 32),
@@ -237,16 +291,16 @@ mod tests {
     fn the_oldest_that_has_said_nothing_makes_room_then_the_idle_then_nobody() {
         let table = Connections::new(3, Metrics::new());
         let [first, second, third] = std::array::from_fn(|_| table.admit().expect("room"));
-        let busy = first.busy();
+        let busy = whole_request(&first);
         let fourth = table.admit().expect("the second one has said nothing");
         assert!(is_closed(&second) && !is_closed(&first) && !is_closed(&third));
         drop(second);
-        let (third_busy, fourth_busy) = (third.busy(), fourth.busy());
+        let (third_busy, fourth_busy) = (whole_request(&third), whole_request(&fourth));
         drop(busy);
         assert!(first.has_spoken());
         let fifth = table.admit().expect("the first one is idle");
         assert!(is_closed(&first) && !is_closed(&third) && !is_closed(&fourth));
-        let fifth_busy = fifth.busy();
+        let fifth_busy = whole_request(&fifth);
         assert!(!fifth.is_reserved());
 
         // All three places are busy: only health and operators are answered, on places that are used once.
@@ -254,14 +308,66 @@ mod tests {
         assert!(reserved.iter().all(|connection| connection.is_reserved()));
         let another = table.admit().expect("the oldest reserved one has said nothing");
         assert!(another.is_reserved() && is_closed(&reserved[0]));
-        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(Connection::busy).collect();
+        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(whole_request).collect();
         assert!(table.admit().is_none());
         drop((working, reserved, another));
         drop(first);
         drop((third_busy, fourth_busy, fifth_busy));
         drop((third, fourth, fifth));
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn half_a_request_holds_no_place() {
+        let table = Connections::new(1, Metrics::new());
+        let first = table.admit().expect("room");
+        let half = first.request();
+        let second = table.admit().expect("the first one has sent half a request");
+        assert!(is_closed(&first) && !first.has_spoken());
+        drop((half, first));
+        let whole = whole_request(&second);
+        assert!(table.admit().expect("a reserved place").is_reserved());
+        drop((whole, second));
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn operators_leave_places_for_health() {
+        let table = Connections::new(0, Metrics::new());
+        let reserved: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        let busy: Vec<_> = reserved.iter().map(whole_request).collect();
+        let served = reserved.iter().filter(|connection| connection.serves_operator()).count();
+        assert_eq!(served, MAX_OPERATORS);
+        assert!(reserved[0].serves_operator(), "it has its place already");
+        drop(busy);
+        drop(reserved);
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn one_that_is_to_close_counts_until_it_is_closed() {
+        let table = Connections::new(1, Metrics::new());
+        let mut leaving = vec![table.admit().expect("room")];
+        for _ in 0..MAX_LEAVING {
+            let next = table.admit().expect("the one before has said nothing");
+            assert!(!next.is_reserved());
+            leaving.push(next);
+        }
+        assert_eq!(table.lock().leaving, MAX_LEAVING);
+        let newest = leaving.pop().expect("the one that has the place");
+        assert!(!is_closed(&newest) && leaving.iter().all(|connection| is_closed(connection)));
+        let kept: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        assert!(kept.iter().all(|connection| connection.is_reserved()));
+        assert!(table.admit().is_none(), "all files that there are may still be open");
+        leaving.pop();
+        assert!(table.admit().is_some_and(|connection| !connection.is_reserved()));
+        drop((leaving, newest, kept));
+        assert_empty(&table);
+    }
+
+    fn assert_empty(table: &Connections) {
         let state = table.lock();
-        assert_eq!((state.open, state.reserved), (0, 0));
+        assert_eq!((state.open, state.reserved, state.operators, state.leaving), (0, 0, 0, 0));
         assert!(state.silent.is_empty() && state.silent_reserved.is_empty() && state.idle.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_engine::Refusal;
-use codelab_protocol::{ErrorBody, ErrorCode};
+use codelab_protocol::{ErrorBody, ErrorCode, MessageId};
 use codelab_runtime::RuntimeError;
 use codelab_store::StoreError;
 use serde_json::{Map, Value};
@@ -65,6 +65,20 @@ impl ApiError {
                 log_refusal(&error);
                 Self::new(ErrorCode::DbWriteError, "The database could not store this; try again")
             }
+        }
+    }
+
+    /// A turn goes on whose outcome the database did not take. Its message is stored, and must not be sent again.
+    pub fn outcome_not_stored(error: StoreError, message_id: Option<&MessageId>) -> Self {
+        let why = match error {
+            StoreError::DiskFull => "The disk is full",
+            _ => "The database does not work at the moment",
+        };
+        let message = format!("{why}. The message is accepted; its outcome is not stored yet and is tried again");
+        let told = Self { message, ..Self::not_stored(error) };
+        match message_id {
+            Some(id) => told.with("message_id", id.as_str()),
+            None => told,
         }
     }
 

@@ -6,6 +6,7 @@ mod access;
 mod address;
 mod app;
 mod body;
+mod buffers;
 mod config;
 mod connections;
 mod docs;

@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use bytes::Bytes;
+use codelab_protocol::Reminder;
 use codelab_runtime::Metrics;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -32,11 +33,12 @@ const MAX_BUFFER_BYTES: usize = 64 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two lines about failed accepts.
-const TELL_EVERY: Duration = Duration::from_secs(60);
-/// How long open connections may take to finish when the server stops: the grace of model calls, whose turns are shown to
-/// their end, and a moment to write that.
-const GOODBYE: Duration = Duration::from_secs(10 + 5);
+/// How long open connections may take to finish when the server stops, after the grace of model calls, whose turns are
+/// shown to their end.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How long a connection may take to close whose place is another's. It has no request, unless one came at that very
+/// moment; what it still sends of a refused body is not worth an open file.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Listens with room for a burst of connections.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
@@ -47,15 +49,23 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// The request came over a place that is kept for health and operators.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reserved;
+#[derive(Clone)]
+pub(crate) struct Reserved(pub Arc<Connection>);
 
-/// Serves until `stop` is done, then lets open requests finish. A reader that takes nothing for `write_timeout` is cut;
-/// it can resume.
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// A reader that takes nothing for so long is cut; it can resume.
+    pub write_timeout: Duration,
+    /// What runs when the server stops has so long to finish.
+    pub grace: Duration,
+}
+
+/// Serves until `stop` is done, then lets open requests finish.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    write_timeout: Duration,
+    patience: Patience,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
@@ -64,7 +74,7 @@ pub(crate) async fn serve(
     let connections = Connections::new(bound, metrics);
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let mut stop = pin!(stop);
-    let mut told_at = None;
+    let mut reminder = Reminder::default();
     'accepting: loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -73,7 +83,10 @@ pub(crate) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tell_refused(&error, &mut told_at);
+                // It goes on for as long as there are no open files left.
+                if reminder.is_due(Instant::now()) {
+                    tracing::warn!(%error, "connections cannot be accepted");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -87,21 +100,13 @@ pub(crate) async fn serve(
                 },
             }
         };
-        tasks.spawn(converse(stream, router.clone(), write_timeout, connection, closing.clone()));
+        tasks.spawn(converse(stream, router.clone(), patience.write_timeout, connection, closing.clone()));
     }
     drop(listener);
     closing.cancel();
     tasks.close();
-    if tokio::time::timeout(GOODBYE, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(patience.grace + GOODBYE, tasks.wait()).await.is_err() {
         tracing::warn!("some connections did not end in time");
-    }
-}
-
-/// Once a minute: it goes on for as long as there are no open files left.
-fn tell_refused(error: &io::Error, told_at: &mut Option<Instant>) {
-    if told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-        *told_at = Some(Instant::now());
-        tracing::warn!(%error, "connections cannot be accepted");
     }
 }
 
@@ -121,12 +126,12 @@ async fn converse(
     let asked = Arc::clone(&connection);
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let (router, connection) = (router.clone(), Arc::clone(&asked));
-        let busy = connection.busy();
+        let busy = connection.request();
         async move {
             if connection.is_reserved() {
-                request.extensions_mut().insert(Reserved);
+                request.extensions_mut().insert(Reserved(Arc::clone(&connection)));
             }
-            let mut response = unread::answer(router, request).await?;
+            let mut response = unread::answer(router, request, &connection).await?;
             if connection.is_reserved() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -141,6 +146,7 @@ async fn converse(
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut serving = pin!(serving);
     let mut is_closing = false;
+    let mut leave_at = None;
     loop {
         tokio::select! {
             ended = serving.as_mut() => {
@@ -149,15 +155,25 @@ async fn converse(
                 }
                 return;
             }
-            () = close.notified(), if !is_closing => {
+            () = close.notified(), if leave_at.is_none() => {
                 if !connection.has_spoken() {
                     return;
                 }
+                leave_at = Some(tokio::time::Instant::now() + LEAVE_WITHIN);
             }
+            () = at(leave_at) => return,
             () = closing.cancelled(), if !is_closing => {}
         }
         is_closing = true;
         serving.as_mut().graceful_shutdown();
+    }
+}
+
+/// For ever where there is no such time.
+async fn at(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

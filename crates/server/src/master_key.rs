@@ -18,8 +18,6 @@ use crate::serve::StartError;
 
 /// Says that the audit log was sealed here. Whoever writes to the database cannot remove it.
 const SEALED_FILE: &str = "audit-sealed";
-/// A shorter one could be guessed by somebody who has the database.
-const MIN_BYTES: usize = 32;
 const AUDIT: &str = "codelab audit log, version 1";
 
 pub struct MasterKey(Secret);
@@ -47,10 +45,6 @@ impl MasterKey {
 
     fn given(settings: &Settings) -> Option<Self> {
         settings.master_key.clone().map(Self)
-    }
-
-    pub fn is_short(&self) -> bool {
-        self.0.expose().len() < MIN_BYTES
     }
 
     /// Keys the audit log.
@@ -113,6 +107,5 @@ mod tests {
         assert_ne!(key.derive("a"), key.derive("b"));
         assert_ne!(key.derive("a"), MasterKey(Secret::new("another")).derive("a"));
         assert_eq!(format!("{key:?}"), "MasterKey");
-        assert!(!key.is_short() && MasterKey(Secret::new("short")).is_short());
     }
 }

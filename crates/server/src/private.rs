@@ -24,7 +24,7 @@ pub fn private_data_folder(folder: &Path) -> io::Result<()> {
         found => found?,
     };
     let mode = found.permissions().mode();
-    // The system's own /tmp: whoever names it does not mean that nobody else may use it any more.
+    // A sticky folder such as /tmp is shared by all users of the machine: narrowing it would lock the others out.
     if mode & STICKY != 0 {
         return Err(io::Error::other("is shared by all users of this machine; name a folder of its own"));
     }

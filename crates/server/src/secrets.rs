@@ -62,7 +62,11 @@ impl Secrets {
     /// The given secrets that are in use and too short, with their lengths.
     pub fn short(settings: &Settings) -> Vec<(&'static str, usize)> {
         let jwt = settings.jwt_secret.as_ref().filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
-        let given = [("INTERNAL_API_KEY", settings.internal_api_key.as_ref()), ("JWT_SECRET", jwt)];
+        let given = [
+            ("INTERNAL_API_KEY", settings.internal_api_key.as_ref()),
+            ("JWT_SECRET", jwt),
+            ("CODELAB_MASTER_KEY", settings.master_key.as_ref()),
+        ];
         let lengths = given.into_iter().filter_map(|(name, secret)| Some((name, secret?.expose().len())));
         lengths.filter(|(_, bytes)| *bytes < SECRET_BYTES).collect()
     }

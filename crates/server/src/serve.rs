@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Names;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
+use crate::buffers::Buffers;
 use crate::config::{ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong, wrong_database};
 use crate::docs::docs_html;
 use crate::listen;
@@ -56,6 +57,9 @@ pub enum StartError {
     Io { what: String, error: std::io::Error },
 }
 
+/// Of the data folder: what the embedded memory engine keeps.
+const MEMORY_FOLDER: &str = "memory";
+
 /// How long running model calls may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -89,9 +93,6 @@ impl Server {
         private.map_err(io(&format!("data folder {}", settings.data_dir.display())))?;
         let secrets = Secrets::load(&settings)?;
         let master_key = MasterKey::load_or_make(&settings)?;
-        if master_key.is_short() {
-            tracing::warn!("CODELAB_MASTER_KEY is shorter than 32 bytes: somebody who has the database could guess it");
-        }
         Secrets::warn_of_short(&settings);
         let model = model(&settings)?;
         let team = Team::built_in(settings.mode)?;
@@ -109,6 +110,9 @@ impl Server {
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
         let memory = memory(&settings)?;
+        if !memory.is_embedded() {
+            remove_embedded_memory(settings.data_dir.join(MEMORY_FOLDER)).await;
+        }
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(Parts {
@@ -139,6 +143,7 @@ impl Server {
             names,
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
+            buffers: Buffers::new(settings.body_bytes),
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
             page: Arc::new(Page::embedded(settings.page_locale)),
@@ -153,9 +158,10 @@ impl Server {
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
+        let patience = listen::Patience { write_timeout, grace: GRACE };
         let stopped = stop.clone().cancelled_owned();
         let metrics = Arc::clone(runtime.metrics());
-        let listening = tokio::spawn(listen::serve(listener, router(app), write_timeout, metrics, stopped));
+        let listening = tokio::spawn(listen::serve(listener, router(app), patience, metrics, stopped));
         Ok(Self {
             addr,
             model: description.label,
@@ -277,7 +283,7 @@ async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
 pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
     let spaces = &settings.spaces;
     match &spaces.qdrant_url {
-        None => embedded_memory(settings, &settings.data_dir.join("memory")),
+        None => embedded_memory(settings, &settings.data_dir.join(MEMORY_FOLDER)),
         Some(url) => {
             let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
             let options = QdrantOptions { url: url.clone(), api_key };
@@ -305,6 +311,19 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
         }
         (Some(_), None) => Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
         (None, _) => Ok(None),
+    }
+}
+
+/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded engine left. They can be made
+/// anew from the database.
+async fn remove_embedded_memory(folder: PathBuf) {
+    let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+    match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
+        Ok(()) => {
+            tracing::info!("memories are on the Qdrant server now; the files of the embedded memory were removed")
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, "the files of the embedded memory could not be removed"),
     }
 }
 

@@ -14,7 +14,7 @@ use codelab_protocol::{
     MessageDelta, SessionId,
 };
 use codelab_runtime::{ChatReader, Delta, Item, Reader, StreamPlace, UserReader, now};
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
 
@@ -23,69 +23,111 @@ use crate::error::{ApiError, log_refusal};
 /// Frames are joined up to this size, so that a burst is one write.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 const FRAME_END: &str = "\n\n";
 /// A frame without its data: the number, the name, the ends of lines.
 const MAX_HEAD_BYTES: usize = 128;
 const READ_ERROR: &str = "The events could not be read; come back with Last-Event-ID";
-const STORED_LATER: &str = "it is tried again: come back with Last-Event-ID";
+const STORED_LATER: &str = "come back with Last-Event-ID";
 
 /// Streams what the reader of a runtime session shows until it ends.
 pub(crate) fn response(reader: Reader) -> Response {
-    stream_response(reader, Dialect::Chunks, None)
+    let reader = reader.in_pieces();
+    event_stream(frames(SessionSource { reader, dialect: Dialect::Chunks }, HEARTBEAT_EVERY, None))
 }
 
 /// Streams what the reader of a project's session shows until it ends. The place is one of its user's streams.
 pub(crate) fn chat_response(reader: Reader, session: SessionId, place: StreamPlace) -> Response {
-    stream_response(reader, Dialect::Chat(session), Some(place))
+    let reader = reader.in_pieces();
+    event_stream(frames(SessionSource { reader, dialect: Dialect::Chat(session) }, HEARTBEAT_EVERY, Some(place)))
 }
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
 pub(crate) fn user_response(reader: UserReader, place: StreamPlace) -> Response {
-    let reading = (reader, Heartbeat::new(), place);
-    let frames = stream::unfold(reading, |(mut reader, mut heartbeat, place)| async move {
-        let mut frames = String::new();
-        match heartbeat.unless(reader.next()).await {
-            None => frames.push_str(Heartbeat::FRAME),
-            Some(Ok(Some(item))) => write_event(&mut frames, item),
-            Some(Ok(None)) => return None,
-            Some(Err(error)) => {
-                log_refusal(&error);
-                return None;
-            }
-        }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat, place)))
-    });
-    event_stream(Body::from_stream(frames))
+    event_stream(frames(reader, HEARTBEAT_EVERY, Some(place)))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
 pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamPlace>) -> Response {
-    let reading = (reader, Heartbeat::new(), place);
-    let frames = stream::unfold(reading, |(mut reader, mut heartbeat, place)| async move {
+    event_stream(frames(reader, HEARTBEAT_EVERY, place))
+}
+
+/// What a stream shows.
+trait Source: Send + 'static {
+    /// Waits for what comes next, then writes it. Giving up the wait loses nothing.
+    fn write_next(&mut self, frames: &mut String) -> impl Future<Output = Wrote> + Send;
+}
+
+/// What a source wrote.
+enum Wrote {
+    /// Whole frames.
+    Frames,
+    /// A part of a large event. Only its other parts may follow, until `Frames`.
+    Part,
+    /// A last word of its own, that belongs to no event.
+    LastWord,
+    /// Nothing, and nothing will follow.
+    Nothing,
+}
+
+/// A stream on its way.
+struct Streaming<S> {
+    source: S,
+    heartbeat: Heartbeat,
+    /// A large event has begun and not ended.
+    is_within: bool,
+    _place: Option<StreamPlace>,
+}
+
+/// The frames of a source, with a sign of life where nothing comes for a while.
+fn frames<S: Source>(
+    source: S,
+    heartbeat_every: Duration,
+    place: Option<StreamPlace>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    let heartbeat = Heartbeat::new(heartbeat_every);
+    let streaming = Streaming { source, heartbeat, is_within: false, _place: place };
+    stream::unfold(Some(streaming), |streaming| async move {
+        let mut streaming = streaming?;
+        let Streaming { source, heartbeat, is_within, .. } = &mut streaming;
         let mut frames = String::new();
-        match heartbeat.unless(reader.next()).await {
-            None => frames.push_str(Heartbeat::FRAME),
-            Some(Some(messages)) => {
-                for message in messages {
-                    write_json(&mut frames, u64::try_from(message.id.get()).ok(), "message", &message);
+        let wrote = heartbeat.unless(source.write_next(&mut frames)).await;
+        let more = match wrote {
+            None => {
+                // A comment within a large event would become part of its data; its next piece is a sign of life.
+                if !*is_within {
+                    frames.push_str(Heartbeat::FRAME);
                 }
+                true
             }
-            Some(None) => return None,
-        }
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), (reader, heartbeat, place)))
-    });
-    event_stream(Body::from_stream(frames))
+            Some(Wrote::Frames) => {
+                *is_within = false;
+                true
+            }
+            Some(Wrote::Part) => {
+                *is_within = true;
+                true
+            }
+            // Readers drop an event without an end, and come back for it.
+            Some(Wrote::LastWord) if *is_within => return None,
+            Some(Wrote::LastWord) => false,
+            Some(Wrote::Nothing) => return None,
+        };
+        Some((Ok(Bytes::from(frames)), more.then_some(streaming)))
+    })
 }
 
 /// One timer for a whole stream: moving it costs less than a new one for each token.
-struct Heartbeat(Pin<Box<Sleep>>);
+struct Heartbeat {
+    timer: Pin<Box<Sleep>>,
+    every: Duration,
+}
 
 impl Heartbeat {
-    const EVERY: Duration = Duration::from_secs(15);
     const FRAME: &str = ": heartbeat\n\n";
 
-    fn new() -> Self {
-        Self(Box::pin(tokio::time::sleep(Self::EVERY)))
+    fn new(every: Duration) -> Self {
+        Self { timer: Box::pin(tokio::time::sleep(every)), every }
     }
 
     /// What comes next, or nothing when it is time to show a sign of life.
@@ -93,11 +135,17 @@ impl Heartbeat {
         let next = tokio::select! {
             biased;
             next = next => Some(next),
-            () = self.0.as_mut() => None,
+            () = self.timer.as_mut() => None,
         };
-        self.0.as_mut().reset(Instant::now() + Self::EVERY);
+        self.timer.as_mut().reset(Instant::now() + self.every);
         next
     }
+}
+
+/// One session's events.
+struct SessionSource {
+    reader: Reader,
+    dialect: Dialect,
 }
 
 /// How a session's events are written.
@@ -106,58 +154,67 @@ enum Dialect {
     Chat(SessionId),
 }
 
-/// A session's stream on its way.
-struct Streaming {
-    reader: Reader,
-    dialect: Dialect,
-    heartbeat: Heartbeat,
-    /// A large event has begun and not ended: nothing else may be written between its pieces.
-    is_within: bool,
-    _place: Option<StreamPlace>,
-}
-
-fn stream_response(reader: Reader, dialect: Dialect, place: Option<StreamPlace>) -> Response {
-    let reader = reader.in_pieces();
-    let streaming = Streaming { reader, dialect, heartbeat: Heartbeat::new(), is_within: false, _place: place };
-    let frames = stream::unfold(Some(streaming), |streaming| async move {
-        let mut streaming = streaming?;
-        let Streaming { reader, dialect, heartbeat, is_within, .. } = &mut streaming;
-        let mut frames = String::new();
-        let more = match heartbeat.unless(reader.next()).await {
-            None => {
-                // A comment within a large event would become part of its data; its next piece is a sign of life.
-                if !*is_within {
-                    frames.push_str(Heartbeat::FRAME);
-                }
-                true
-            }
-            Some(Ok(Some(item))) => {
-                *is_within = matches!(item, Item::LargeBegins { .. } | Item::LargePiece(_));
-                dialect.write_item(&mut frames, item);
+impl Source for SessionSource {
+    async fn write_next(&mut self, frames: &mut String) -> Wrote {
+        let Self { reader, dialect } = self;
+        match reader.next().await {
+            Ok(Some(item)) => {
+                let wrote = Wrote::of(&item);
+                dialect.write_item(frames, item);
                 while frames.len() < MAX_WRITE_BYTES {
                     let Some(item) = reader.ready() else { break };
-                    dialect.write_item(&mut frames, item);
+                    dialect.write_item(frames, item);
                 }
-                true
+                wrote
             }
-            Some(Ok(None)) => return None,
-            Some(Err(error)) => {
+            Ok(None) => Wrote::Nothing,
+            Err(error) => {
                 log_refusal(&error);
-                if *is_within {
-                    // Readers drop an event without an end, and come back for it.
-                    return None;
-                }
-                dialect.write_error(&mut frames, READ_ERROR.to_owned(), ErrorCode::DbReadError);
-                false
+                dialect.write_error(frames, READ_ERROR.to_owned(), ErrorCode::DbReadError);
+                Wrote::LastWord
             }
-        };
-        Some((Ok::<_, Infallible>(Bytes::from(frames)), more.then_some(streaming)))
-    });
-    event_stream(Body::from_stream(frames))
+        }
+    }
 }
 
-fn event_stream(body: Body) -> Response {
-    let mut response = body.into_response();
+impl Source for UserReader {
+    async fn write_next(&mut self, frames: &mut String) -> Wrote {
+        match self.next().await {
+            Ok(Some(item)) => {
+                let wrote = Wrote::of(&item);
+                write_event(frames, item);
+                wrote
+            }
+            Ok(None) => Wrote::Nothing,
+            Err(error) => {
+                log_refusal(&error);
+                Wrote::Nothing
+            }
+        }
+    }
+}
+
+impl Source for ChatReader {
+    async fn write_next(&mut self, frames: &mut String) -> Wrote {
+        let Some(messages) = self.next().await else { return Wrote::Nothing };
+        for message in messages {
+            write_json(frames, u64::try_from(message.id.get()).ok(), "message", &message);
+        }
+        Wrote::Frames
+    }
+}
+
+impl Wrote {
+    fn of(item: &Item) -> Self {
+        match item {
+            Item::LargeBegins { .. } | Item::LargePiece(_) => Self::Part,
+            _ => Self::Frames,
+        }
+    }
+}
+
+fn event_stream(frames: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+    let mut response = Body::from_stream(frames).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -197,7 +254,7 @@ impl Dialect {
             }
             (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
             (_, Item::NotStored(error)) => {
-                let error = ApiError::not_stored(error);
+                let error = ApiError::outcome_not_stored(error, None);
                 self.write_error(frames, format!("{}; {STORED_LATER}", error.message()), error.code());
             }
             (Self::Chunks, Item::LargeBegins { seq, kind }) => begin_frame(frames, Some(seq), chunk_name(&kind)),
@@ -269,4 +326,55 @@ fn begin_frame(frames: &mut String, id: Option<u64>, name: &str) {
         let _ = writeln!(frames, "id: {id}");
     }
     let _ = write!(frames, "event: {name}\ndata: ");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::StreamExt as _;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Hands over one item each time the test allows it.
+    struct Allowed {
+        items: std::vec::IntoIter<Item>,
+        allowed: Arc<Semaphore>,
+    }
+
+    impl Source for Allowed {
+        async fn write_next(&mut self, frames: &mut String) -> Wrote {
+            self.allowed.acquire().await.expect("open").forget();
+            let Some(item) = self.items.next() else { return Wrote::Nothing };
+            let wrote = Wrote::of(&item);
+            write_event(frames, item);
+            wrote
+        }
+    }
+
+    #[tokio::test]
+    async fn no_heartbeat_stands_within_a_large_event() {
+        let piece = |text: &str| Item::LargePiece(text.to_owned());
+        let begins = Item::LargeBegins { seq: 1, kind: "tool_result".into() };
+        let items = vec![begins, piece("{\"a\":"), piece("1}"), Item::LargeEnds];
+        let count = items.len();
+        let allowed = Arc::new(Semaphore::new(0));
+        let source = Allowed { items: items.into_iter(), allowed: Arc::clone(&allowed) };
+        let mut stream = Box::pin(frames(source, Duration::from_millis(5), None));
+        let mut shown = String::new();
+        for _ in 0..=count {
+            // At least one sign of life is due before each item, and after the last.
+            let waited = stream.next().await.expect("it goes on").expect("infallible");
+            shown.push_str(std::str::from_utf8(&waited).expect("text"));
+            allowed.add_permits(1);
+            while allowed.available_permits() > 0 {
+                let Some(next) = stream.next().await else { break };
+                shown.push_str(std::str::from_utf8(&next.expect("infallible")).expect("text"));
+            }
+        }
+        let events: Vec<&str> = shown.split("\n\n").filter(|event| *event != ": heartbeat").collect();
+        assert_eq!(events, ["event: tool_result\ndata: {\"a\":1}", ""], "{shown}");
+        assert!(shown.starts_with(Heartbeat::FRAME) && shown.ends_with(Heartbeat::FRAME), "{shown}");
+    }
 }

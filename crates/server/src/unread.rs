@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tower::ServiceExt as _;
 
+use crate::connections::Connection;
+
 /// A rest of this size is read, so that the connection can go on.
 const MAX_REST_BYTES: u64 = 1 << 20;
 /// Of a larger one this much, so that the client comes to read the answer before the connection closes.
@@ -24,15 +27,25 @@ const MAX_LINGER_BYTES: u64 = 16 << 20;
 const REST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers the request, and deals with what is left of its body.
-pub(crate) async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+pub(crate) async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+    connection: &Arc<Connection>,
+) -> Result<Response, Infallible> {
     if request.body().is_end_stream() {
+        connection.busy();
         return router.oneshot(request.map(Body::new)).await;
     }
     // Whoever waits to be asked for the body may send it after the answer or not; nobody can tell.
     let is_announced = request.headers().contains_key(header::EXPECT);
     let left = Left::default();
-    let request = request.map(|body| Body::new(Watched { body: Some(body), left: left.clone() }));
+    let connection = Arc::clone(connection);
+    let request = request.map(|body| Body::new(Watched { body: Some(body), left: left.clone(), connection }));
     let mut response = router.oneshot(request).await?;
+    if left.is_broken.load(Ordering::Relaxed) {
+        // Nobody can tell where the next request would begin.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Some(rest) = left.take() {
         let is_short = rest.size_hint().exact().is_some_and(|bytes| bytes <= MAX_REST_BYTES);
         let goes_on = is_short && !is_announced;
@@ -61,11 +74,15 @@ async fn read(mut rest: Incoming, max_bytes: u64) {
 
 /// Where a body goes that its handler dropped before the end.
 #[derive(Clone, Default)]
-struct Left(Arc<Mutex<Option<Incoming>>>);
+struct Left {
+    rest: Arc<Mutex<Option<Incoming>>>,
+    /// It was not as HTTP has it, or its sender went.
+    is_broken: Arc<AtomicBool>,
+}
 
 impl Left {
     fn take(&self) -> Option<Incoming> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -73,6 +90,7 @@ struct Watched {
     /// Nothing once it was read to its end.
     body: Option<Incoming>,
     left: Left,
+    connection: Arc<Connection>,
 }
 
 impl hyper::body::Body for Watched {
@@ -82,8 +100,14 @@ impl hyper::body::Body for Watched {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(body).poll_frame(context));
+        if let Some(Err(_)) = &frame {
+            self.left.is_broken.store(true, Ordering::Relaxed);
+        }
         if !matches!(frame, Some(Ok(_))) {
             self.body = None;
+        }
+        if self.is_end_stream() {
+            self.connection.busy();
         }
         Poll::Ready(frame)
     }
@@ -100,7 +124,7 @@ impl hyper::body::Body for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self.left.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+            *self.left.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
         }
     }
 }

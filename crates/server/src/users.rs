@@ -79,8 +79,9 @@ pub(crate) async fn user_access(State(app): State<App>, mut request: Request, ne
             if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
                 return ApiError::from(refusal).into_response();
             }
+            let user = identity.user_id;
             request.extensions_mut().insert(User(identity));
-            next.run(request).await
+            app.buffers.answer(user, next.run(request).await)
         }
         Err(error) => refused(error),
     }

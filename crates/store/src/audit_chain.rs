@@ -136,6 +136,8 @@ pub enum Break {
     OriginalArguments,
     #[error("the executed arguments were changed")]
     ModifiedArguments,
+    #[error("its arguments or reason were removed, but its session is not deleted")]
+    Blanked,
     #[error("the reason was changed")]
     Reason,
     #[error("the end of the log was cut off")]
@@ -207,6 +209,14 @@ impl<'a> Chain<'a> {
         };
         Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
     }
+}
+
+/// Whether texts are gone that the row's digests speak of. A purge does that, together with the session.
+pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
+    let is_gone = |text: bool, digest: bool| digest && !text;
+    record.original_args.is_none()
+        || is_gone(record.modified_args.is_some(), record.modified_digest.is_some())
+        || is_gone(record.reason.is_some(), record.reason_digest.is_some())
 }
 
 /// What is still there must be what its digest in the chain says.

@@ -29,6 +29,7 @@ pub enum StoreError {
     TooNew { found: i64, known: i64 },
     #[error("the database has schema version {found}, this program needs {known}: start the server once to upgrade it")]
     TooOld { found: i64, known: i64 },
+    /// The caller wanted only to read. A database that takes no writes from anybody is `Unavailable`.
     #[error("the database was opened for reading only")]
     ReadOnly,
     #[error("the database is damaged: {0}")]

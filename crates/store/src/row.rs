@@ -127,6 +127,8 @@ pub(crate) struct MessageNotes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<CallId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<PlanId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -134,9 +136,14 @@ pub(crate) struct MessageNotes {
 
 impl MessageNotes {
     pub fn of(message: &Message) -> Option<Self> {
-        let Message { answers, task_id, warnings, .. } = message;
-        let has_any = answers.is_some() || task_id.is_some() || !warnings.is_empty();
-        has_any.then(|| Self { answers: answers.clone(), task_id: task_id.clone(), warnings: warnings.clone() })
+        let Message { answers, plan_id, task_id, warnings, .. } = message;
+        let has_any = answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
+        has_any.then(|| Self {
+            answers: answers.clone(),
+            plan_id: plan_id.clone(),
+            task_id: task_id.clone(),
+            warnings: warnings.clone(),
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
 use crate::statement::{Param, Stmt, Written};
@@ -12,12 +12,13 @@ use crate::store::Counters;
 use crate::{StoreError, StoreOptions, migrate};
 
 pub(crate) mod backup;
-mod erase;
+pub(crate) mod erase;
 pub(crate) mod error;
 mod held;
 mod lock;
 mod writer;
 
+use erase::Eraser;
 use error::translate;
 use lock::DatabaseLock;
 pub(crate) use lock::beside;
@@ -37,8 +38,8 @@ pub(crate) struct Sqlite {
     /// Absent for a database in memory, which only the writer can see.
     readers: Option<Readers>,
     path: Option<PathBuf>,
-    /// Something was deleted, and may still be in the files.
-    erase_due: Arc<Notify>,
+    /// Rewrites the files after deletions.
+    eraser: Arc<Eraser>,
 }
 
 impl Sqlite {
@@ -55,22 +56,27 @@ impl Sqlite {
         configure_writer(&connection, path.is_some(), options)?;
         migrate::sqlite(&mut connection, migrate::SQLITE).map_err(translate)?;
         let readers = path.as_deref().map(|path| Readers::open(path, options)).transpose()?;
-        let erase_due = Arc::new(Notify::new());
+        let eraser = Arc::<Eraser>::default();
         if erase::is_due(&connection).map_err(translate)? {
-            erase_due.notify_one();
+            eraser.due.notify_one();
         }
         let (sender, queue) = mpsc::channel(options.write_queue.max(1));
         // A database in memory has no files.
-        if path.is_some() {
+        if let Some(folder) = path.as_deref().and_then(Path::parent) {
             let delay = std::time::Duration::from_millis(options.erase_delay_ms);
-            tokio::runtime::Handle::current().spawn(erase::run(sender.downgrade(), Arc::clone(&erase_due), delay));
+            tokio::runtime::Handle::current().spawn(erase::run(
+                sender.downgrade(),
+                Arc::clone(&eraser),
+                folder.to_owned(),
+                delay,
+            ));
         }
         let max_batch = options.max_batch.max(1);
         std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer::run(connection, lock, queue, max_batch, &counters))
             .map_err(|error| StoreError::io("cannot start the writer", &error))?;
-        Ok(Self { writer: Some(sender), readers, path, erase_due })
+        Ok(Self { writer: Some(sender), readers, path, eraser })
     }
 
     /// Works beside a running server, and takes no lock. Blocks on the disk.
@@ -83,7 +89,7 @@ impl Sqlite {
         let readers = Readers::open(&path, options)?;
         let version = readers.with_idle(|connection| migrate::sqlite_version(connection).map_err(translate))?;
         migrate::check_current(version, migrate::SQLITE)?;
-        Ok(Self { writer: None, readers: Some(readers), path: Some(path), erase_due: Arc::default() })
+        Ok(Self { writer: None, readers: Some(readers), path: Some(path), eraser: Arc::default() })
     }
 
     /// Returns once the statements are on the disk. After the queue took them, dropping the future changes nothing.
@@ -99,8 +105,13 @@ impl Sqlite {
     pub async fn erase(&self, mut stmts: Vec<Stmt>) -> Result<(), StoreError> {
         stmts.push(erase::note());
         self.write(stmts).await?;
-        self.erase_due.notify_one();
+        self.eraser.due.notify_one();
         Ok(())
+    }
+
+    /// How long commits have been waiting for a rewriting after deletions.
+    pub fn rewrites_for(&self) -> Option<std::time::Duration> {
+        self.eraser.rewrites_for()
     }
 
     pub async fn read<T: Send + 'static>(
@@ -152,9 +163,9 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // The writer goes first, so that who erases finds it gone.
+        // The writer goes first, so that the task that rewrites the file sees that the store is closed and ends.
         self.writer = None;
-        self.erase_due.notify_one();
+        self.eraser.due.notify_one();
     }
 }
 

@@ -140,10 +140,15 @@ impl Store {
     /// What the disk of an embedded database has left for it, in bytes. Blocks on the disk.
     pub fn free_bytes(&self) -> Option<u64> {
         let Backend::Sqlite(sqlite) = self.backend.as_ref() else { return None };
-        let disk = rustix::fs::statvfs(sqlite.path()?).ok()?;
-        // Some blocks are kept for root.
-        let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
-        Some(blocks.saturating_mul(disk.f_frsize))
+        crate::sqlite::erase::free_bytes(sqlite.path()?)
+    }
+
+    /// How long commits have been waiting for the file of an embedded database to be rewritten after deletions.
+    pub fn rewrites_for(&self) -> Option<std::time::Duration> {
+        match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.rewrites_for(),
+            Backend::Postgres(_) => None,
+        }
     }
 
     /// Stores what was handed in, then lets the database go. Later calls fail with `Unavailable`.

@@ -4,10 +4,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::StoreError;
+use codelab_protocol::Reminder;
 
-/// Between two lines about the same outage.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+use crate::StoreError;
 
 /// Reads and writes apart: a full disk stops the ones and not the others.
 pub(crate) struct Vitals {
@@ -31,7 +30,7 @@ struct State {
     worked_at: Option<Instant>,
     /// Why the last one failed; nothing once one worked.
     failure: Option<StoreError>,
-    told_at: Option<Instant>,
+    reminder: Reminder,
     /// Failures that no line has told yet.
     untold: u64,
     /// A line says that it fails, and none that it works again.
@@ -81,10 +80,9 @@ impl Side {
         let mut state = self.lock();
         state.failure = Some(error.clone());
         state.untold += 1;
-        if state.told_at.is_some_and(|at| now.saturating_duration_since(at) < TELL_EVERY) {
+        if !state.reminder.is_due(now) {
             return;
         }
-        state.told_at = Some(now);
         state.is_told = true;
         let failed = std::mem::take(&mut state.untold);
         drop(state);
@@ -111,8 +109,7 @@ mod tests {
         assert_eq!(side.pulse().failure, Some(StoreError::DiskFull));
         {
             let state = side.lock();
-            // At 0, 60 and 120 seconds.
-            assert_eq!(state.told_at, Some(begun + Duration::from_secs(120)));
+            // Told at 0, 60 and 120 seconds.
             assert_eq!((state.untold, state.is_told), (9, true));
         }
         // A conflict is an answer.

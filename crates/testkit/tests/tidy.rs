@@ -25,7 +25,7 @@ use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 3] = ["run", "test", ".ci/run"];
+const PROGRAMS: [&str; 5] = ["run", "test", ".ci/run", "scripts/package", "tests/packages"];
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 fn none(findings: Vec<String>) {
@@ -122,6 +122,11 @@ fn no_banned_word_in_paths() -> Result<()> {
 #[test]
 fn no_trace_of_one_machine() -> Result<()> {
     every_text(traces::machine_paths)
+}
+
+#[test]
+fn no_conflict_is_left() -> Result<()> {
+    every_text(traces::conflict_markers)
 }
 
 #[test]

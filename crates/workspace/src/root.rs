@@ -78,6 +78,10 @@ impl Root {
         &self.dir
     }
 
+    pub fn private(&self) -> &[PathBuf] {
+        &self.private
+    }
+
     pub fn is_private(&self, real: &Path) -> bool {
         self.private.iter().any(|hidden| real.starts_with(hidden))
     }

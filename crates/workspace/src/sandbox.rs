@@ -28,14 +28,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::options::{Bounds, Limits};
 
 pub(crate) use boundary::{Boundary, Job};
 pub(crate) use guard::Protected;
-pub(crate) use run::{Ending, Finished, Meanwhile, run};
+pub(crate) use run::{Ending, Finished, run};
 pub use supervisor::sandbox_exec;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,16 +140,17 @@ impl Sandbox {
                 writable: vec![inside.path().to_owned()],
                 ..Boundary::default()
             },
-            protected: Protected { root: inside.path().to_owned(), ..Protected::default() },
+            protected: Protected {
+                root: inside.path().to_owned(),
+                baselines: outside.path().join("guard"),
+                ..Protected::default()
+            },
             bounds: Bounds::default(),
             command: format!("echo a >a && ! echo b >'{}/b'", outside.path().display()),
             folder: inside.path().to_owned(),
             environment: Vec::new(),
         };
-        let (_nobody, allowed) = broadcast::channel(1);
-        let meanwhile = Meanwhile { started: oneshot::channel().0, allowed };
-        let finished =
-            run(launcher, &job, PROBE_TIMEOUT, &CancellationToken::new(), &Limits::default(), meanwhile).await;
+        let finished = run(launcher, &job, PROBE_TIMEOUT, &CancellationToken::new(), &Limits::default()).await;
         match finished.ending {
             Ending::Exited(0) if inside.path().join("a").exists() && !outside.path().join("b").exists() => Ok(()),
             Ending::NotStarted(reason) => Err(reason),

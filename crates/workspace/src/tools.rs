@@ -2,6 +2,7 @@
 //! refusal becomes one in [`refused`], with `success: false` and the text.
 
 mod command;
+mod links;
 mod list;
 mod read;
 mod search;
@@ -15,10 +16,11 @@ use serde_json::{Value, json};
 use crate::error::Refusal;
 
 pub(crate) use command::{Approved, Commands, execute, prepare, programs_of_git};
+pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
 pub(crate) use search::search_in_code;
-pub(crate) use write::{create_directory, write_file};
+pub(crate) use write::{Written, create_directory, write_file};
 
 pub(crate) fn refused(refusal: &Refusal) -> Value {
     json!({"success": false, "error": refusal.to_string()})

@@ -14,7 +14,7 @@ use crate::options::{Limits, Options};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
 use crate::seen::Seen;
-use crate::tools::{self, Approved, Commands};
+use crate::tools::{self, Approved, Commands, Written};
 
 /// The user's files, and the hands that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -69,8 +69,29 @@ impl Workspace {
                 let reason = "There is no sandbox on this machine: every command requires approval".to_owned();
                 Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
             }
-            Verdict::Allow => self.review_git(arguments),
-            verdict @ Verdict::Ask(_) => verdict,
+            Verdict::Allow => match self.review_links(arguments) {
+                Verdict::Allow => self.review_git(arguments),
+                verdict @ Verdict::Ask(_) => verdict,
+            },
+            Verdict::Ask(ask) => Verdict::Ask(self.with_programs(ask, arguments)),
+        }
+    }
+
+    /// Whoever is asked about a git command should know what else would run.
+    fn with_programs(&self, mut ask: Ask, arguments: &ToolArguments) -> Ask {
+        if let Verdict::Ask(programs) = self.review_git(arguments) {
+            ask.reason = format!("{}. {}", ask.reason, programs.reason);
+            ask.remember = None;
+        }
+        ask
+    }
+
+    /// The policy judges names, and a symbolic link gives a file a harmless one. Blocks on the file system for a moment.
+    fn review_links(&self, arguments: &ToolArguments) -> Verdict {
+        let ToolArguments::ExecuteCommand(call) = arguments else { return Verdict::Allow };
+        match tools::misleading_link(&self.shared.root, &self.shared.policy, call) {
+            Some(link) => Verdict::Ask(Ask { reason: link.to_string(), parts: Vec::new(), remember: None }),
+            None => Verdict::Allow,
         }
     }
 
@@ -132,31 +153,27 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> +
 }
 
 impl Shared {
-    /// Whoever runs a command meanwhile must not take this change for the command's.
-    fn announce_write(&self, arguments: &ToolArguments) {
-        let path = if let ToolArguments::WriteFile(call) = arguments {
-            &call.path
-        } else if let ToolArguments::CreateDirectory { path } = arguments {
-            path
-        } else {
-            return;
-        };
-        if let Some(real) = self.root.target(path).ok().map(|target| target.real())
-            && real.to_str().is_some_and(|real| self.policy.protects(real))
-        {
-            self.commands.announce_write(real);
+    /// Writes with the gate held, so that a command that runs is not taken for the writer of this very content.
+    fn write(&self, write: impl FnOnce() -> Result<(Value, Written), Refusal>) -> Result<Value, Refusal> {
+        let gate = self.commands.gate(&self.root)?;
+        let (value, written) = write()?;
+        let Some(gate) = gate else { return Ok(value) };
+        let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
+        let Written { real, content, mode } = written;
+        if let Err(error) = gate.add_written(&real, content, mode, is_protected) {
+            tracing::warn!(%error, "a write was not added to the record of protected paths: a command may undo it");
         }
+        Ok(value)
     }
 
     fn work_on_files(&self, arguments: &ToolArguments, cancel: &CancellationToken) -> Result<Value, Refusal> {
         let Self { root, seen, policy, limits, .. } = self;
-        self.announce_write(arguments);
         match arguments {
             ToolArguments::ReadFile(call) => tools::read_file(root, seen, limits, call),
-            ToolArguments::WriteFile(call) => tools::write_file(root, seen, policy, limits, call),
+            ToolArguments::WriteFile(call) => self.write(|| tools::write_file(root, seen, policy, limits, call)),
             ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
             ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),
-            ToolArguments::CreateDirectory { path } => tools::create_directory(root, policy, path),
+            ToolArguments::CreateDirectory { path } => self.write(|| tools::create_directory(root, policy, path)),
             ToolArguments::ExecuteCommand(_) => Err(Refusal::NotOurs(Tool::ExecuteCommand.as_str())),
             ToolArguments::AttemptCompletion { .. } => Err(Refusal::NotOurs(Tool::AttemptCompletion.as_str())),
             ToolArguments::AskFollowupQuestion { .. } => Err(Refusal::NotOurs(Tool::AskFollowupQuestion.as_str())),

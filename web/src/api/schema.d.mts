@@ -1159,7 +1159,7 @@ export interface paths {
         /**
          * Answer a question
          * @description The answer is a user's message of the session, so the reply is that of a message: its events with
-         *     `Accept: text/event-stream`, otherwise its `message_id` as soon as it is durable.
+         *     `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a plan is answered at once.
          */
         post: {
             parameters: {
@@ -1179,16 +1179,17 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description The events of the answer */
+                /** @description The end of the direct call that asked, or the events of the answer */
                 200: {
                     headers: {
                         [name: string]: unknown;
                     };
                     content: {
+                        "application/json": components["schemas"]["DirectAnswer"];
                         "text/event-stream": components["schemas"]["ChatEventFrame"];
                     };
                 };
-                /** @description Answered and durable; the turn goes on */
+                /** @description Answered and durable; the plan goes on */
                 202: {
                     headers: {
                         [name: string]: unknown;
@@ -2980,6 +2981,8 @@ export interface components {
             error_type?: string | null;
             error_code?: components["schemas"]["ErrorCode"] | null;
             detail?: string | null;
+            /** @description What is known about the failure, such as a model error's `kind`. */
+            details?: Record<string, unknown> | null;
         };
         /** @description The closing frame of a stream, `event: done`. */
         Done: {
@@ -3111,6 +3114,7 @@ export interface components {
             /** @description Set when this message reports a failure instead of an answer. */
             error?: boolean;
             answers?: components["schemas"]["CallId"] | null;
+            plan_id?: components["schemas"]["PlanId"] | null;
             task_id?: components["schemas"]["TaskId"] | null;
             /** @description What the person should know about this answer: that it was cut, or that another model gave it. */
             warnings?: string[];

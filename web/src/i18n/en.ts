@@ -103,7 +103,7 @@ export const en = {
   "item.failed": "Failed",
   "item.compacted": { one: "{n} earlier message was summed up", other: "{n} earlier messages were summed up" },
   "item.gap": "Events {from} to {to} are no longer kept",
-  "item.startOver": "The server has another log of this session; it follows from its start",
+  "item.startOver": "This session was replaced on the server; showing it from the start",
   "item.tokens": { one: "{n} token", other: "{n} tokens" },
   "tool.proposed": "proposed",
   "tool.asking": "asks you",

@@ -115,7 +115,7 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
         Some(program) => program.clone(),
         None => std::env::current_exe()?.with_file_name("codelab"),
     };
-    ensure!(program.is_file(), "{} is not there: cargo build --release -p codelab", program.display());
+    ensure!(program.is_file(), "{} is not there: cargo build --release --bin codelab", program.display());
     let size = if options.quick { Size::quick() } else { Size::full() };
     files::ensure(size.open_files())?;
     let model = Served::part("model", &[]).await?;

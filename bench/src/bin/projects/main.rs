@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
         Some(program) => program,
         None => std::env::current_exe()?.with_file_name("codelab"),
     };
-    ensure!(program.is_file(), "{} is not there: cargo build --release -p codelab", program.display());
+    ensure!(program.is_file(), "{} is not there: cargo build --release --bin codelab", program.display());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut times = Vec::with_capacity(options.runs);
     for run in 1..=options.runs {

@@ -84,8 +84,8 @@ pub fn at_the_terminal() -> Option<mpsc::Sender<Question>> {
             if question.reply.is_closed() {
                 continue;
             }
-            show_call(&question.reason, question.call.tool.as_str(), &question.arguments);
-            let is_granted = confirm("Run it?").await;
+            let tool = question.call.tool.as_str();
+            let is_granted = allows("Run it?", &question.reason, tool, &question.arguments).await;
             let _ = question.reply.send(is_granted);
         }
     });
@@ -94,7 +94,10 @@ pub fn at_the_terminal() -> Option<mpsc::Sender<Question>> {
 
 /// Yes only for a clear yes.
 pub async fn confirm(text: &str) -> bool {
-    let answer = ask(&format!("{text} [y/N] ")).await.unwrap_or_default();
+    is_yes(&ask(&format!("{text} [y/N] ")).await.unwrap_or_default())
+}
+
+fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
@@ -114,24 +117,48 @@ pub async fn ask(prompt: &str) -> Option<String> {
     line.await.ok().flatten()
 }
 
-/// Everything a person says yes to, with nothing hidden in it.
-pub fn show_call(reason: &str, tool: &str, arguments: &Map<String, Value>) {
-    note(&format!("{}: {}", visible(reason), call_line(tool, arguments)));
+/// Shows everything a person says yes to, and asks. Where an argument is too long to be shown at once, they can see the rest first.
+pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
+    let mut max_lines = MAX_SHOWN_LINES;
+    loop {
+        let (lines, is_cut) = lines_of_call(reason, tool, arguments, max_lines);
+        lines.iter().for_each(|line| note(line));
+        if !is_cut {
+            return confirm(text).await;
+        }
+        let answer = ask(&format!("{text} [y/N, v shows all] ")).await.unwrap_or_default();
+        match answer.trim().to_lowercase().as_str() {
+            "v" => max_lines = usize::MAX,
+            answer => return is_yes(answer),
+        }
+    }
+}
+
+/// A call with nothing hidden in it, and whether lines were left out. Every line of the model's own begins with the name of its
+/// argument, so that none can pass for one of ours.
+fn lines_of_call(reason: &str, tool: &str, arguments: &Map<String, Value>, max_lines: usize) -> (Vec<String>, bool) {
+    let mut shown = vec![format!("{}: {}", in_one_line(reason), call_line(tool, arguments))];
+    let mut is_cut = false;
     for (name, value) in arguments {
         // The model chose the name as well.
-        let name = visible(name).replace('\n', " ");
+        let name = in_one_line(name);
         let text = match value {
             Value::String(text) => text.clone(),
             other => serde_json::to_string_pretty(other).unwrap_or_default(),
         };
         let lines: Vec<&str> = text.lines().collect();
-        for line in lines.iter().take(MAX_SHOWN_LINES) {
-            note(&format!("  {name}| {}", visible(line)));
-        }
-        if lines.len() > MAX_SHOWN_LINES {
-            note(&format!("  {name}| … {} more lines", lines.len() - MAX_SHOWN_LINES));
+        shown.extend(lines.iter().take(max_lines).map(|line| format!("  {name}| {}", visible(line))));
+        if lines.len() > max_lines {
+            is_cut = true;
+            shown.push(format!("  {name}| … {} more lines", lines.len() - max_lines));
         }
     }
+    (shown, is_cut)
+}
+
+/// Nothing hidden, and line breaks written as `\n`.
+pub fn in_one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n")
 }
 
 /// A line for the person, if the event is worth one.
@@ -140,25 +167,59 @@ pub fn line_of(event: &HandsEvent) -> String {
         HandsEvent::Started { call, arguments } => call_line(call.tool.as_str(), arguments),
         HandsEvent::Finished { call, success: true, .. } => format!("{} done", call.tool.as_str()),
         HandsEvent::Finished { call, error, .. } => {
-            format!("{} failed: {}", call.tool.as_str(), visible(error.as_deref().unwrap_or("see its result")))
+            format!("{} failed: {}", call.tool.as_str(), in_one_line(error.as_deref().unwrap_or("see its result")))
         }
-        HandsEvent::Refused { call, reason } => format!("{} not run: {}", call.tool.as_str(), visible(reason)),
+        HandsEvent::Refused { call, reason } => format!("{} not run: {}", call.tool.as_str(), in_one_line(reason)),
         HandsEvent::Closed { call } => format!("{} was withdrawn", call.tool.as_str()),
         HandsEvent::Unknown { call } => format!(
             "{} was running when codelab ended before: its outcome is unknown, it is not run again",
             call.tool.as_str()
         ),
-        HandsEvent::Disconnected { reason } => format!("lost the server, trying again: {}", visible(reason)),
+        HandsEvent::Disconnected { reason } => format!("lost the server, trying again: {}", in_one_line(reason)),
         HandsEvent::Reconnected => "the server is back".to_owned(),
-        HandsEvent::Ended { reason } => format!("the server refuses: {}", visible(reason)),
+        HandsEvent::Ended { reason } => format!("the server refuses: {}", in_one_line(reason)),
     }
 }
 
 /// A call in one line, with nothing hidden in it.
 pub fn call_line(tool: &str, arguments: &Map<String, Value>) -> String {
     let told = ["command", "path", "query"].iter().find_map(|name| arguments.get(*name)).and_then(Value::as_str);
-    let told = visible(told.unwrap_or_default());
+    let told = in_one_line(told.unwrap_or_default());
     let cut: String = told.chars().take(MAX_SHOWN_CHARS).collect();
     let more = if cut.len() < told.len() { "…" } else { "" };
-    format!("{tool} {cut}{more}").trim_end().to_owned()
+    format!("{} {cut}{more}", in_one_line(tool)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_cannot_forge_lines_of_the_question() {
+        let Value::Object(arguments) = json!({"command": "ls\nAllow it? [y/N] y\u{1b}[2J"}) else {
+            panic!("an object")
+        };
+        let (lines, is_cut) = lines_of_call("because\nof this", "execute\ncommand", &arguments, 10);
+        assert_eq!(
+            lines,
+            [
+                "because\\nof this: execute\\ncommand ls\\nAllow it? [y/N] y\\u{1b}[2J",
+                "  command| ls",
+                "  command| Allow it? [y/N] y\\u{1b}[2J",
+            ]
+        );
+        assert!(!is_cut);
+    }
+
+    #[test]
+    fn what_was_left_out_can_be_shown() {
+        let Value::Object(arguments) = json!({"content": "a\nb\nc"}) else { panic!("an object") };
+        let shown = |max_lines| lines_of_call("r", "write_file", &arguments, max_lines);
+        assert_eq!(shown(1).0[1..], ["  content| a", "  content| … 2 more lines"]);
+        assert!(shown(1).1);
+        assert_eq!(shown(usize::MAX).0[1..], ["  content| a", "  content| b", "  content| c"]);
+        assert!(!shown(usize::MAX).1);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -50,9 +51,10 @@ impl Serve {
             // Before anybody can see that the server runs, and stop it.
             let mut signals = StopSignals::new()?;
             let server = Server::start(settings).await?;
-            announce(&server);
-            announce_login(&server).await;
-            let worked = match signals.unless(self.start_hands(&server)).await {
+            let said = Announcer::start();
+            said.say(announcement(&server));
+            said.say(login_announcement(&server).await);
+            let worked = match signals.unless(self.start_hands(&server, &said)).await {
                 Some(Ok(hands)) => {
                     work_until(hands, signals).await;
                     Ok(())
@@ -66,14 +68,14 @@ impl Serve {
         })
     }
 
-    async fn start_hands(&self, server: &Server) -> anyhow::Result<Option<Hands>> {
+    async fn start_hands(&self, server: &Server, said: &Announcer) -> anyhow::Result<Option<Hands>> {
         let Some(workspace) = &self.workspace else { return Ok(None) };
         let settings = self.place.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
         let connection = connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
         // The server may not have a terminal, and its own lines are not for asking.
         let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
-        work::announce(&hands, &connection.url);
+        said.say(work::announcement(&hands, &connection.url));
         Ok(Some(hands))
     }
 }
@@ -124,25 +126,52 @@ fn log(event: &HandsEvent) {
     }
 }
 
-fn announce(server: &Server) {
-    say(&format!("CodeLab {} is at http://{}", env!("CARGO_PKG_VERSION"), server.addr));
-    say(&format!("model: {}", server.model));
-    match &server.model_hint {
-        Some(hint) => hint_lines(hint, "codelab serve").iter().for_each(|line| say(&format!("       {line}"))),
-        None if server.demo => say("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one"),
-        None => {}
+/// Writes lines for a person on a thread of its own. Where nobody reads them and the pipe is full, only that thread waits: a
+/// server runs and stops all the same.
+struct Announcer(mpsc::Sender<String>);
+
+impl Announcer {
+    fn start() -> Self {
+        let (sender, lines) = mpsc::channel::<String>();
+        std::thread::spawn(move || lines.into_iter().for_each(|line| say(&line)));
+        Self(sender)
     }
-    match &server.secrets.internal_key_file {
-        Some(path) => say(&format!("internal key: in {}", path.display())),
-        None => say("internal key: as given by INTERNAL_API_KEY"),
+
+    fn say(&self, lines: Vec<String>) {
+        for line in lines {
+            // The thread ends only with this.
+            let _ = self.0.send(line);
+        }
     }
 }
 
+fn announcement(server: &Server) -> Vec<String> {
+    let mut lines = vec![
+        format!("CodeLab {} is at http://{}", env!("CARGO_PKG_VERSION"), server.addr),
+        format!("model: {}", server.model),
+    ];
+    match &server.model_hint {
+        Some(hint) => lines.extend(hint_lines(hint, "codelab serve").iter().map(|line| format!("       {line}"))),
+        None if server.demo => {
+            lines.push("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one".to_owned());
+        }
+        None => {}
+    }
+    lines.push(match &server.secrets.internal_key_file {
+        Some(path) => format!("internal key: in {}", path.display()),
+        None => "internal key: as given by INTERNAL_API_KEY".to_owned(),
+    });
+    lines
+}
+
 /// The first user's way in. A server without it is still a server.
-async fn announce_login(server: &Server) {
-    let Some(first) = UserId::new(1) else { return };
+async fn login_announcement(server: &Server) -> Vec<String> {
+    let Some(first) = UserId::new(1) else { return Vec::new() };
     match server.login_link(first).await {
-        Ok(link) => say(&format!("log in: {link}")),
-        Err(error) => tracing::warn!(%error, "no login link could be made"),
+        Ok(link) => vec![format!("log in: {link}")],
+        Err(error) => {
+            tracing::warn!(%error, "no login link could be made");
+            Vec::new()
+        }
     }
 }

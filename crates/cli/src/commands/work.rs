@@ -49,25 +49,30 @@ impl Work {
     async fn start(self) -> anyhow::Result<Hands> {
         let connection = self.target.connect(WhenMissing::Complain).await?;
         let hands = self.hands.start(&connection, self.workspace, Serves::Project, at_the_terminal()).await?;
-        announce(&hands, &connection.url);
+        announcement(&hands, &connection.url).iter().for_each(|line| say(line));
         Ok(hands)
     }
 }
 
 /// Where tool calls run from now on, and behind which wall.
-pub fn announce(hands: &Hands, url: &str) {
-    say(&format!("working in {} for project {} of {url}", hands.workspace().display(), hands.project()));
+pub fn announcement(hands: &Hands, url: &str) -> Vec<String> {
+    let mut lines =
+        vec![format!("working in {} for project {} of {url}", hands.workspace().display(), hands.project())];
     match hands.sandbox() {
         "none" => {
-            say("sandbox: none, so every command asks");
-            for reason in hands.sandbox_refused() {
-                say(&format!("         {}", reason.replace('\n', " ")));
-            }
+            lines.push("sandbox: none, so every command asks".to_owned());
+            lines
+                .extend(hands.sandbox_refused().iter().map(|reason| format!("         {}", reason.replace('\n', " "))));
         }
-        sandbox => say(&format!("sandbox: {sandbox}")),
+        sandbox => lines.push(format!("sandbox: {sandbox}")),
     }
     if rustix::process::geteuid().is_root() {
-        say("         codelab runs as root: commands lose every privilege, but own root's files in the workspace,");
-        say("         and a hole in the kernel would cost the whole machine; an ordinary user is safer");
+        lines.extend(AS_ROOT.map(str::to_owned));
     }
+    lines
 }
+
+const AS_ROOT: [&str; 2] = [
+    "         codelab runs as root: commands lose every privilege, but own root's files in the workspace,",
+    "         and a hole in the kernel would cost the whole machine; an ordinary user is safer",
+];

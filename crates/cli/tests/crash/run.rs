@@ -50,7 +50,7 @@ pub async fn run(test: &str, place: Place, seed: u64, rounds: u64) {
         let tally = &trial.tally;
         panic!(
             "{test} failed in round {} of seed {seed}\n{what}\n{tally}\nthe data is in {place}\n\
-             replay: CODELAB_CRASH_SEED={seed} CODELAB_CRASH_ROUNDS={rounds} cargo test -p codelab --test crash {test}",
+             replay: CODELAB_CRASH_SEED={seed} CODELAB_CRASH_ROUNDS={rounds} cargo test --test crash {test}",
             trial.round
         );
     }

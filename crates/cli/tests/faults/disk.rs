@@ -50,7 +50,8 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
     // Whoever waits for the turn is told so instead of silence.
     let told = told(waiting).await;
     assert_eq!(told.error().error_code.as_str(), "DB_WRITE_ERROR");
-    assert!(told.error().message.contains("disk is full"), "{}", told.error().message);
+    let message = &told.error().message;
+    assert!(message.contains("disk is full") && message.contains("accepted") && message.contains("tried again"));
     let outages = lab.logged("the database cannot be written");
     assert_eq!(outages.len(), 1, "one line for the outage, whatever it refused: {outages:?}");
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use codelab_client::{Client, ClientError, EventData, EventStream, Method, StreamEvent};
 use codelab_fakemodel::FakeModel;
-use codelab_protocol::{AgentStreamRequest, ApprovalInfo, CallId, ChunkBody, HitlDecision, Message, Role, Timestamp};
+use codelab_protocol::{
+    AgentStreamRequest, ApprovalInfo, CallId, ChunkBody, HitlDecision, Message, Role, Timestamp, TurnStatus,
+};
 use codelab_testkit::{Seen, hitl_decision, id, message};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -162,7 +164,9 @@ pub async fn told(mut stream: EventStream) -> Seen {
         _ => false,
     };
     let seen = tokio::time::timeout(PATIENCE, Seen::until(&mut stream, is_error)).await.expect("it is told");
-    assert!(matches!(stream.next().await, Some(Err(ClientError::Cut(_)))), "the stream ends, without a `done`");
+    let done = stream.next().await.expect("a last frame").expect("a whole stream");
+    assert!(matches!(done.data, EventData::Done(done) if done.status == TurnStatus::Failed), "as every stream ends");
+    assert!(stream.next().await.is_none());
     assert_eq!(seen.events.last().and_then(|event| event.id), None, "it is no event of the session");
     seen
 }

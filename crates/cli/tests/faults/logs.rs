@@ -1,7 +1,7 @@
 //! Nobody reads what the server says: it goes on.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, PipeWriter, Write as _};
 use std::process::{Command, Stdio};
 
 use codelab_fakemodel::Reply;
@@ -14,6 +14,8 @@ use crate::process::serve;
 /// Together enough lines at `trace` to fill the pipe and everything that waits before it.
 const ROUNDS: usize = 120;
 const TURNS_AT_ONCE: usize = 16;
+/// What a pipe of Linux holds.
+const PIPE_BYTES: usize = 64 * 1024;
 
 #[tokio::test]
 async fn a_log_that_nobody_reads_stops_no_turn_and_says_later_what_it_dropped() {
@@ -52,9 +54,21 @@ async fn a_log_that_nobody_reads_stops_no_turn_and_says_later_what_it_dropped() 
 
 #[tokio::test]
 async fn a_server_whose_output_is_closed_serves_and_stops_as_any_other() {
-    let lab = Lab::prepare(&[]).await;
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
+    serves_and_stops(writer).await;
+}
+
+#[tokio::test]
+async fn a_server_whose_output_nobody_reads_serves_and_stops_as_any_other() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'x'; PIPE_BYTES]).unwrap();
+    serves_and_stops(writer).await;
+    drop(reader);
+}
+
+async fn serves_and_stops(writer: PipeWriter) {
+    let lab = Lab::prepare(&[]).await;
     let mut command = serve(&lab.settings, "");
     command.arg("--data-dir").arg(lab.data_dir()).stdout(writer).stderr(Stdio::piped()).kill_on_drop(true);
     let child = command.spawn().unwrap();

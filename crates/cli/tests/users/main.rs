@@ -153,3 +153,13 @@ async fn a_login_link_works_beside_the_running_server() {
         assert!(!codelab(&["login-link", "--user", wrong, "--data-dir", &folder(&server)]).await.status.success());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_an_exit_code() {
+    let server = TestServer::start().await;
+    assert_eq!(said(&["health", "--data-dir", &folder(&server)]).await, "healthy");
+    let empty = tempfile::tempdir().unwrap();
+    let output = codelab(&["health", "--data-dir", &empty.path().display().to_string()]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("no server runs with the data folder"), "{}", text(&output));
+}

@@ -2,9 +2,9 @@
 
 use codelab_client::{Backoff, ClientError, EventData, ResumingEvents, Sent, Until};
 use codelab_protocol::{
-    AcceptedStatus, AddContext, AgentId, AttachClient, CallId, CallResult, ChatEvent, ChatEventBody, ClientId,
-    CreateChat, CreateProject, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role, SearchContext,
-    SendMessage, SessionId, TaskId, TurnStatus,
+    AddContext, AgentId, AttachClient, CallId, CallResult, ChatEvent, ChatEventBody, ClientId, CreateChat,
+    CreateProject, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role, SearchContext, SendMessage,
+    SessionId, TaskId, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -50,9 +50,6 @@ fn body_for(line: &str) -> Value {
         }
         "GET /my/chat/s:1/approvals" | "GET /my/approvals" => list("approvals"),
         "POST /my/chat/s:1/approvals/k1/decision" => json!({"session_id": "s:1", "status": "awaiting_tool_result"}),
-        "POST /my/chat/s:1/questions/k1/answer" => {
-            json!({"message_id": "m1", "mode": "direct", "status": "answered"})
-        }
         "GET /my/chat/s:1/audit" => json!({"session_id": "s:1", "audit": [], "verified": true}),
         "GET /my/usage" => json!({"total": usage, "projects": [], "sessions": [], "agents": []}),
         "POST /my/projects" | "GET /my/projects/3" => project,
@@ -69,7 +66,13 @@ fn body_for(line: &str) -> Value {
 
 #[tokio::test]
 async fn every_call_goes_to_its_route() {
-    let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line).to_string()))).await;
+    let server = Server::start(|request| {
+        if request.line.starts_with("POST /my/chat/s:1/questions/k1/answer") {
+            return Answer::Keep(whole_stream(&[b"event: done\ndata: {\"status\":\"completed\"}\n\n"]));
+        }
+        Answer::Keep(plain("200 OK", "", &body_for(&request.line).to_string()))
+    })
+    .await;
     let client = server.client();
     let (id, plan, call) = (session(), PlanId::parse("p1").unwrap(), CallId::parse("k1").unwrap());
     let (project, agent) = (ProjectId::new(3).unwrap(), AgentId::parse("a1").unwrap());
@@ -94,8 +97,8 @@ async fn every_call_goes_to_its_route() {
     client.my_approvals(1000, 0).await.unwrap();
     let reject = HitlDecision { decision: Some("reject".into()), ..HitlDecision::default() };
     client.decide(&id, &call, &reject).await.unwrap();
-    let ack = client.answer_question(&id, &call, "42").await.unwrap();
-    assert_eq!((ack.status, ack.message_id.unwrap().as_str()), (AcceptedStatus::Answered, "m1"));
+    let answered = client.answer_question(&id, &call, "42").await.unwrap().collect().await.unwrap();
+    assert!(matches!(&answered[..], [done] if matches!(done.data, EventData::Done(_))), "{answered:?}");
     assert!(client.chat_audit(&id).await.unwrap().verified);
     client.usage(None).await.unwrap();
     client.usage(Some(project)).await.unwrap();

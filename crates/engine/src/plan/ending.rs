@@ -22,14 +22,16 @@ impl Step<'_, '_> {
         };
         let message_id = self.world.ids.message_id();
         match only {
-            Some(text) => self.finish_workflow(message_id, text),
+            Some(text) => self.finish_workflow(message_id, text, Vec::new()),
             None => self.own_call(WorkflowPhase::Joining { message_id, attempt: 0 }),
         }
     }
 
     pub(super) fn joined(&mut self, message_id: MessageId, outcome: Result<ModelOutput, ModelFailure>) {
-        match outcome.map(|output| output.text) {
-            Ok(text) if !text.trim().is_empty() => self.finish_workflow(message_id, text),
+        match outcome {
+            Ok(output) if !output.text.trim().is_empty() => {
+                self.finish_workflow(message_id, output.text, output.warnings);
+            }
             _ => self.finish_concatenated(message_id),
         }
     }
@@ -37,10 +39,11 @@ impl Step<'_, '_> {
     pub(super) fn finish_concatenated(&mut self, message_id: MessageId) {
         let Some((_, workflow)) = self.workflow() else { return };
         let text = workflow.results().join("\n\n");
-        self.finish_workflow(message_id, text);
+        self.finish_workflow(message_id, text, Vec::new());
     }
 
-    pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String) {
+    /// `warnings` are about the text: that it was cut, or that another model gave it.
+    pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String, warnings: Vec<String>) {
         let Some((_, workflow)) = self.workflow() else { return };
         let done = workflow.completed().count();
         let (status, plan_status) = match (done, done == workflow.tasks.len()) {
@@ -48,12 +51,13 @@ impl Step<'_, '_> {
             (_, true) => (WorkflowStatus::Completed, PlanStatus::Completed),
             (_, false) => (WorkflowStatus::Partial, PlanStatus::Partial),
         };
-        self.answer_workflow(message_id, text, status, plan_status);
+        let answer = Message { message_id, warnings, ..self.new_message(Role::Assistant, text) };
+        self.answer_workflow(answer, status, plan_status);
         self.end_turn(if status == WorkflowStatus::Failed { TurnStatus::Failed } else { TurnStatus::Completed });
     }
 
-    /// The workflow's answer: this text, and what it does not cover.
-    fn answer_workflow(&mut self, message_id: MessageId, text: String, status: WorkflowStatus, ended: PlanStatus) {
+    /// The workflow's answer: this one, and what it does not cover.
+    fn answer_workflow(&mut self, answer: Message, status: WorkflowStatus, ended: PlanStatus) {
         let Some((turn, workflow)) = self.workflow() else { return };
         // A plan of one task speaks with that task's voice, also when it failed.
         let author = match workflow.tasks.as_slice() {
@@ -61,24 +65,24 @@ impl Step<'_, '_> {
             _ => orchestrator(),
         };
         let response = match missing(workflow) {
-            None => text,
-            Some(missing) if text.is_empty() => missing,
-            Some(missing) => format!("{text}\n\n{missing}"),
+            None => answer.content.clone(),
+            Some(missing) if answer.content.is_empty() => missing,
+            Some(missing) => format!("{}\n\n{missing}", answer.content),
         };
         let usage = workflow.total_usage();
         let (plan_id, workflow_id) = (workflow.plan_id.clone(), workflow.workflow_id.clone());
+        let message_id = Some(answer.message_id.clone());
         let message = Message {
-            message_id: message_id.clone(),
+            content: response.clone(),
             agent_id: Some(author.clone()),
             name: Some(author.into()),
             usage,
             error: status == WorkflowStatus::Failed,
-            ..self.new_message(Role::Assistant, response.clone())
+            ..answer
         };
         self.show_message(turn, &message, None);
         self.message(turn, None, message);
         self.save_plan(Some(ended));
-        let message_id = Some(message_id);
         let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id, usage };
         self.event(turn, ChatEventBody::WorkflowCompleted(completed));
     }
@@ -99,8 +103,8 @@ impl Step<'_, '_> {
         self.note_error(&error.message);
         self.show_turn_error(turn, error);
         self.stop_tasks();
-        let message_id = self.world.ids.message_id();
-        self.answer_workflow(message_id, parts.join("\n\n"), status, ended);
+        let answer = self.new_message(Role::Assistant, parts.join("\n\n"));
+        self.answer_workflow(answer, status, ended);
         self.end_turn(settled);
     }
 
@@ -154,7 +158,7 @@ impl Step<'_, '_> {
                 let given_up = *attempt > MAX_ATTEMPTS;
                 self.set_phase(phase.clone());
                 match (given_up, phase) {
-                    (false, phase) => self.own_call_again(&phase),
+                    (false, phase) => self.own_call(phase),
                     (true, WorkflowPhase::Joining { message_id, .. }) => self.finish_concatenated(message_id),
                     (true, _) => self.fall_back(),
                 }

@@ -26,15 +26,6 @@ impl Step<'_, '_> {
         }
     }
 
-    /// The same after a crash took it. It was allowed before; whether there is room now is a question for the next one.
-    pub(super) fn own_call_again(&mut self, phase: &WorkflowPhase) {
-        let max_tokens = match self.set_aside_own(phase) {
-            Room::Taken(taken) => taken.max_tokens,
-            Room::Waits | Room::Asks(_) => None,
-        };
-        self.call_planner(max_tokens);
-    }
-
     fn set_aside_own(&mut self, next: &WorkflowPhase) -> Room {
         let room = self.set_aside(Lane::OWN, &orchestrator(), self.own_size(next));
         if let (Room::Taken(Taken { spending, .. }), Some(workflow)) = (&room, self.workflow_mut()) {

@@ -37,7 +37,7 @@ impl Step<'_, '_> {
         self.note_error(&error.message);
         self.show_turn_error(turn, error.clone());
         let message_id = self.world.ids.message_id();
-        self.finish_workflow(message_id, error.message);
+        self.finish_workflow(message_id, error.message, Vec::new());
     }
 
     pub(super) fn planned(&mut self, was_repair: bool, outcome: Result<ModelOutput, ModelFailure>) {

@@ -86,13 +86,13 @@ impl Step<'_, '_> {
         let is_answer = !workflow.has_open_tasks() && workflow.completed().count() == 1;
         let Some(message_id) = answer_id else { return };
         let context = thread.recalled().to_vec();
-        let answer = is_answer.then(|| response.clone());
+        let answer = is_answer.then(|| (response.clone(), thread.warnings().to_vec()));
         let completed = TaskCompleted { origin, agent, success: true, response, message_id, context, usage };
         self.event(turn, ChatEventBody::TaskCompleted(completed));
         // The plan keeps a part of it at most; what the user gets is all of it.
-        if let Some(answer) = answer {
+        if let Some((answer, warnings)) = answer {
             let message_id = self.world.ids.message_id();
-            self.finish_workflow(message_id, answer);
+            self.finish_workflow(message_id, answer, warnings);
         }
     }
 

@@ -32,12 +32,16 @@ fn plan_in(text: &str) -> Result<Vec<PlannedTask>, String> {
         let from = text.get(start..).unwrap_or_default();
         match serde_json::Deserializer::from_str(from).into_iter::<Written>().next() {
             Some(Ok(written)) => return written.tasks(),
-            Some(Err(error)) if error.is_data() => in_json = in_json.or(Some(error)),
+            // Where the whole was cut off, what stands inside it is no plan either: the first of them counts.
+            Some(Err(error)) if error.is_data() || error.is_eof() => in_json = in_json.or(Some(error)),
             Some(Err(error)) => in_prose = in_prose.or(Some(error)),
             None => {}
         }
     }
     match in_json.or(in_prose) {
+        Some(error) if error.is_eof() => {
+            Err(format!("the plan cannot be read: it was cut off before its end ({error})"))
+        }
         Some(error) => Err(format!("the plan cannot be read: {error}")),
         None => Err("the answer holds no JSON object".to_owned()),
     }
@@ -177,6 +181,19 @@ mod tests {
             assert_eq!(plan, parse_plan(PLAN).unwrap(), "{reply}");
         }
         assert_eq!(parse_plan(PLAN).unwrap()[1].depends_on.len(), 1);
+    }
+
+    #[test]
+    fn a_plan_that_was_cut_off_is_told_so() {
+        let end = PLAN.len() - 1;
+        for cut in [PLAN.len() / 2, end - 1] {
+            let why = parse_plan(&format!("Here it is: {}", &PLAN[..cut])).unwrap_err();
+            assert!(why.contains("cut off"), "{cut}: {why}");
+        }
+        let why = parse_plan(r#"{"tasks": [{"id": "1", "agent": "coder"}]}"#).unwrap_err();
+        assert!(why.contains("description"), "{why}");
+        let why = parse_plan("I have no plan {yet").unwrap_err();
+        assert!(!why.contains("cut off"), "{why}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool, ToolArguments, ToolCall,
+    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Origin, Role, SwitchMode, Tool, ToolArguments, ToolCall,
     ToolCallChunk, ToolSide, arguments_digest,
 };
 use serde_json::{Map, Value};
@@ -204,8 +204,8 @@ impl Step<'_, '_> {
         self.close_call(call_id, CallStatus::Finished);
         let message = Message { answers: Some(call_id.clone()), ..self.new_message(Role::User, text.clone()) };
         self.show_answer_of_user(&thread, &message);
-        let task_id = self.origin(&thread).task_id;
-        self.message(thread.turn, None, Message { task_id, ..message });
+        let Origin { plan_id, task_id } = self.origin(&thread);
+        self.message(thread.turn, None, Message { plan_id, task_id, ..message });
         self.show_answered(&thread, call_id, &text);
         self.tool_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), text);
         self.next_call(thread);

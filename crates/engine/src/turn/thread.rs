@@ -55,6 +55,9 @@ pub struct Thread {
     /// What the agent of a project said last, for the answer of a turn that is stopped; its beginning.
     #[serde(default)]
     pub(crate) said: Option<String>,
+    /// What the person should know about the last answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The call keeps its message: what was shown of it is replaced.
@@ -172,7 +175,12 @@ impl Thread {
             recalled: Vec::new(),
             prompt_tokens: None,
             said: None,
+            warnings: Vec::new(),
         }
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     pub(crate) fn said(&self) -> Option<&str> {
@@ -383,6 +391,7 @@ impl Step<'_, '_> {
             ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };
         thread.answer_id = Some(message_id);
+        thread.warnings.clone_from(&output.warnings);
         if self.session.kind == Kind::Project && !message.content.trim().is_empty() {
             thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
         }

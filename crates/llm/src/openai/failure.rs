@@ -46,7 +46,7 @@ pub fn rate_limited(wait: Option<Duration>, now: SystemTime, model: &str) -> Mod
     let message = match wait.and_then(|wait| now.checked_add(wait).map(|until| (wait, Timestamp::from(until)))) {
         Some((wait, until)) => {
             details.insert("until".to_owned(), until.to_string().into());
-            details.insert("retry_after_seconds".to_owned(), wait.as_secs_f64().ceil().into());
+            details.insert("retry_after_seconds".to_owned(), whole_seconds(wait).into());
             format!("The model server is rate limited until {until}.")
         }
         None => "The model server is rate limited (HTTP 429). Try again later.".to_owned(),
@@ -78,6 +78,11 @@ fn details(model: &str) -> Map<String, Value> {
     let mut details = Map::new();
     details.insert("model".to_owned(), model.into());
     details
+}
+
+/// Rounded up, as `Retry-After` counts.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 fn seconds(duration: Duration) -> Value {

@@ -7,40 +7,29 @@ use super::places::stays_inside;
 use super::{MAX_COMMAND_BYTES, parse, programs};
 use crate::visible::has_hidden;
 
-/// A command line that consists of git calls only, with plain `cd` between them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GitOnly {
-    pub calls: Vec<GitCall>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GitCall {
-    /// Where it runs, from the folder the line starts in; empty for that folder itself.
-    pub folder: String,
-    pub subcommand: String,
-    /// What follows the subcommand. Globs are as written.
-    pub arguments: Vec<String>,
-}
-
-/// The git calls of a line that runs nothing else: simple commands joined by `&&`, `;` or newlines, no pipes, no
-/// substitutions, no redirections, no changed environment, no wrappers, no option that names a program. `-c core.hooksPath=…`
-/// is the exception: a person who wants hooks to run approves a line that says so.
-pub fn git_only(command: &str) -> Option<GitOnly> {
-    let script = analysed(command).filter(|script| !script.nested && script.concerns.is_empty())?;
-    let mut folder = String::new();
-    let mut calls = Vec::new();
-    for simple in &script.commands {
+/// Whether a line runs git and nothing else: simple commands joined by `&&`, `;` or newlines, with plain `cd` between them, no
+/// pipes, no substitutions, no redirections, no changed environment, no wrappers, no option that names a program.
+/// `-c core.hooksPath=…` is the exception: a person who wants hooks to run approves a line that says so.
+pub fn is_git_only(command: &str) -> bool {
+    let Some(script) = analysed(command).filter(|script| !script.nested && script.concerns.is_empty()) else {
+        return false;
+    };
+    let mut has_git = false;
+    let is_plain_git = script.commands.iter().all(|simple| {
+        let Some((program, arguments)) = simple.words.split_first() else { return false };
         if simple.assigns || !simple.redirects.is_empty() {
-            return None;
+            return false;
         }
-        let (program, arguments) = simple.words.split_first()?;
-        match plain(program)? {
-            "cd" => enter(&mut folder, arguments)?,
-            "git" => calls.push(git_call(&folder, arguments)?),
-            _ => return None,
+        match plain(program) {
+            Some("cd") => is_folder(arguments),
+            Some("git") => {
+                has_git = true;
+                is_tame_call(arguments)
+            }
+            _ => false,
         }
-    }
-    (!calls.is_empty()).then_some(GitOnly { calls })
+    });
+    is_plain_git && has_git
 }
 
 /// Whether any part of a line may run git. True for what cannot be analysed.
@@ -80,37 +69,26 @@ fn plain(word: &Word) -> Option<&str> {
     word.exact().filter(|_| !word.quoted)
 }
 
-fn enter(folder: &mut String, arguments: &[Word]) -> Option<()> {
-    let [target] = arguments else { return None };
-    let path = target.exact().filter(|path| !path.is_empty() && !path.starts_with('-') && stays_inside(target))?;
-    if !folder.is_empty() {
-        folder.push('/');
-    }
-    folder.push_str(path);
-    Some(())
+fn is_folder(arguments: &[Word]) -> bool {
+    let [target] = arguments else { return false };
+    let is_named = target.exact().is_some_and(|path| !path.is_empty() && !path.starts_with('-'));
+    is_named && stays_inside(target)
 }
 
-fn git_call(folder: &str, mut arguments: &[Word]) -> Option<GitCall> {
-    let mut folder = folder.to_owned();
-    loop {
-        let (first, rest) = arguments.split_first()?;
-        match (first.exact()?, rest) {
-            ("--no-pager" | "-P" | "--no-optional-locks", _) => arguments = rest,
-            ("-C", [target, rest @ ..]) => {
-                enter(&mut folder, std::slice::from_ref(target))?;
-                arguments = rest;
+fn is_tame_call(mut arguments: &[Word]) -> bool {
+    while let Some((first, rest)) = arguments.split_first() {
+        match (first.exact(), rest) {
+            (Some("--no-pager" | "-P" | "--no-optional-locks"), _) => arguments = rest,
+            (Some("-C"), [target, rest @ ..]) if is_folder(std::slice::from_ref(target)) => arguments = rest,
+            (Some("-c"), [setting, rest @ ..]) if names_hooks(setting).is_some() => arguments = rest,
+            (Some(name), _) => {
+                let known = SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name);
+                return known.is_some_and(|subcommand| are_tame(rest, subcommand));
             }
-            ("-c", [setting, rest @ ..]) => {
-                names_hooks(setting)?;
-                arguments = rest;
-            }
-            (name, _) => {
-                let (_, letters) = SUBCOMMANDS.iter().find(|(subcommand, _)| *subcommand == name)?;
-                let arguments = checked(rest, letters)?;
-                return Some(GitCall { folder, subcommand: name.to_owned(), arguments });
-            }
+            (None, _) => return false,
         }
     }
+    false
 }
 
 /// The one setting that a call may bring along: where its hooks are. The person who approves reads that hooks will run.
@@ -121,34 +99,35 @@ fn names_hooks(setting: &Word) -> Option<()> {
     (key.eq_ignore_ascii_case("core.hooksPath") && is_plain).then_some(())
 }
 
-/// The arguments, if none of them can name a program.
-fn checked(words: &[Word], letters: &str) -> Option<Vec<String>> {
+/// Whether none of the arguments can name a program.
+fn are_tame(words: &[Word], subcommand: &Subcommand) -> bool {
     let mut operands_only = false;
-    let mut arguments = Vec::new();
     for word in words {
         let text = word.text.as_str();
         if word.value == Value::Unknown || word.tilde || (word.may_be_any_option() && !operands_only) {
-            return None;
+            return false;
         }
         // `ext::sh -c …` is a remote that is a program.
-        if text.contains("::") || (!operands_only && !is_tame(text, letters)) {
-            return None;
+        if text.contains("::") || (!operands_only && !is_tame(text, subcommand)) {
+            return false;
         }
         operands_only |= text == "--";
-        arguments.push(text.to_owned());
     }
-    Some(arguments)
+    true
 }
 
-fn is_tame(text: &str, letters: &str) -> bool {
+fn is_tame(text: &str, subcommand: &Subcommand) -> bool {
     if let Some(long) = text.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
         // git takes any unambiguous beginning of a name.
         return name.is_empty() || !NAMING_PROGRAMS.iter().any(|refused| refused.starts_with(name));
     }
     match text.strip_prefix('-') {
-        // What follows a message's letter is the message.
-        Some(short) => !short.chars().take_while(|letter| !"mF".contains(*letter)).any(|l| letters.contains(l)),
+        // What follows the letter of a text is the text.
+        Some(short) => {
+            let mut letters = short.chars().take_while(|letter| !subcommand.texts.contains(*letter));
+            !letters.any(|letter| subcommand.programs.contains(letter))
+        }
         None => true,
     }
 }
@@ -180,53 +159,65 @@ const NAMING_PROGRAMS: &[&str] = &[
     "verify-signatures",
 ];
 
-/// git's own subcommands that run no other program by their nature, each with the letters that would. Unknown names
+struct Subcommand {
+    name: &'static str,
+    /// Options that make it run a program.
+    programs: &'static str,
+    /// Options whose value is a text, which may follow at once. The same letter is a flag elsewhere (`git rebase -m`).
+    texts: &'static str,
+}
+
+const fn of(name: &'static str, programs: &'static str, texts: &'static str) -> Subcommand {
+    Subcommand { name, programs, texts }
+}
+
+/// git's own subcommands that run no other program by their nature. Unknown names
 /// are aliases or programs called `git-name`. `config`, `init`, `remote` and `submodule` are for changing settings, which
 /// name programs; `bisect`, `difftool`, `filter-branch`, `hook` and their like run one.
-const SUBCOMMANDS: &[(&str, &str)] = &[
-    ("add", "eip"),
-    ("am", "iS"),
-    ("apply", ""),
-    ("blame", ""),
-    ("branch", ""),
-    ("cat-file", ""),
-    ("checkout", "p"),
-    ("cherry-pick", "eS"),
-    ("clean", "i"),
-    ("commit", "cepS"),
-    ("describe", ""),
-    ("diff", ""),
-    ("fetch", ""),
-    ("for-each-ref", ""),
-    ("format-patch", ""),
-    ("gc", ""),
-    ("grep", "O"),
-    ("log", ""),
-    ("ls-files", ""),
-    ("ls-tree", ""),
-    ("merge", "esS"),
-    ("merge-base", ""),
-    ("mv", ""),
-    ("notes", "c"),
-    ("pull", "esS"),
-    ("push", ""),
-    ("rebase", "isSx"),
-    ("reflog", ""),
-    ("reset", "p"),
-    ("restore", "p"),
-    ("rev-list", ""),
-    ("rev-parse", ""),
-    ("revert", "eS"),
-    ("rm", ""),
-    ("shortlog", ""),
-    ("show", ""),
-    ("show-ref", ""),
-    ("stash", "p"),
-    ("status", ""),
-    ("switch", ""),
-    ("symbolic-ref", ""),
-    ("tag", "suv"),
-    ("update-index", ""),
-    ("update-ref", ""),
-    ("worktree", ""),
+const SUBCOMMANDS: &[Subcommand] = &[
+    of("add", "eip", ""),
+    of("am", "iS", ""),
+    of("apply", "", ""),
+    of("blame", "", ""),
+    of("branch", "", ""),
+    of("cat-file", "", ""),
+    of("checkout", "p", ""),
+    of("cherry-pick", "eS", ""),
+    of("clean", "i", ""),
+    of("commit", "cepS", "mFC"),
+    of("describe", "", ""),
+    of("diff", "", ""),
+    of("fetch", "", ""),
+    of("for-each-ref", "", ""),
+    of("format-patch", "", ""),
+    of("gc", "", ""),
+    of("grep", "O", ""),
+    of("log", "", ""),
+    of("ls-files", "", ""),
+    of("ls-tree", "", ""),
+    of("merge", "esS", "mF"),
+    of("merge-base", "", ""),
+    of("mv", "", ""),
+    of("notes", "c", "mF"),
+    of("pull", "esS", ""),
+    of("push", "", ""),
+    of("rebase", "isSx", ""),
+    of("reflog", "", ""),
+    of("reset", "p", ""),
+    of("restore", "p", ""),
+    of("rev-list", "", ""),
+    of("rev-parse", "", ""),
+    of("revert", "eS", ""),
+    of("rm", "", ""),
+    of("shortlog", "", ""),
+    of("show", "", ""),
+    of("show-ref", "", ""),
+    of("stash", "p", "m"),
+    of("status", "", ""),
+    of("switch", "", ""),
+    of("symbolic-ref", "", ""),
+    of("tag", "suv", "mF"),
+    of("update-index", "", ""),
+    of("update-ref", "", ""),
+    of("worktree", "", ""),
 ];

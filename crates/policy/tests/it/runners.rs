@@ -239,7 +239,7 @@ fn options_that_turn_a_tool_ask() {
             "--pythonpath ./x|-p x|--project=x|--createstub x|--venvpath=x|-w|--watch|--typeshedpath=x|--typeshed-path x",
         ),
         (
-            "ruff check",
+            "ruff check --no-fix",
             "--fix|--unsafe-fixes|--config=x|--output-file=x|-o x|--watch|-w|--add-noqa|--cache-dir=x|--stdin-filename=x|--extension=x",
         ),
         ("bandit -r src", "-c x|--ini x|-o x|-f custom|--msg-template=x|-p x|--profile=x|-b x|-t evil"),

@@ -9,6 +9,7 @@ use codelab_store::{Store, StoreError};
 
 use crate::clock::now;
 use crate::runtime::Inner;
+use crate::timers::log_failure;
 
 /// Numbers reserved at once; what a crash leaves unused of them is never used.
 const BLOCK: u32 = 1_000_000;
@@ -30,7 +31,7 @@ pub(crate) async fn keep_ids(runtime: Arc<Inner>) {
             loop {
                 match reserve(&runtime.store).await {
                     Ok(block) => break chat.lock().chat.add_ids(block),
-                    Err(error) => tracing::warn!(%error, "numbers for the Chat could not be reserved, trying again"),
+                    Err(error) => log_failure(&error, "numbers for the Chat could not be reserved, trying again"),
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
             }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codelab_memory::{InteractionId, MemoryError};
+use codelab_protocol::Reminder;
 use codelab_store::StoreError;
 use tokio::time::Instant;
 
 use super::due::Place;
 use super::{Memories, RebuildError, collection};
 use crate::space::SpaceKey;
+use crate::timers::log_failure;
 
-/// Notes worked off at once.
+/// Notes read and worked off at once.
 const BATCH: u64 = 1_000;
 /// Deletions gather this long, so that files are made anew once for all of them.
 const GATHER: Duration = Duration::from_secs(5);
@@ -23,6 +25,19 @@ const PAUSE_PER_WORK: u32 = 5;
 #[derive(Default)]
 pub(super) struct Pace {
     not_before: Option<Instant>,
+    /// The log says which collections keep what was deleted.
+    reminder: Reminder,
+}
+
+impl Pace {
+    fn tell(&mut self, failed: &BTreeMap<Place, MemoryError>) {
+        if let (Some(((space, agent), error)), true) =
+            (failed.first_key_value(), self.reminder.is_due(Instant::now().into_std()))
+        {
+            let (project, collections) = (space.project, failed.len());
+            tracing::warn!(collections, %project, %agent, %error, "deleted memories are still on disk, trying again");
+        }
+    }
 }
 
 impl Memories {
@@ -32,29 +47,35 @@ impl Memories {
             return;
         }
         let began = Instant::now();
-        if let Err(error) = self.erase_noted().await {
-            tracing::warn!(%error, "what agents no longer remember may still be in the memory's files");
+        match self.erase_noted(BATCH).await {
+            Ok(failed) if failed.is_empty() => {}
+            Ok(failed) => pace.tell(&failed),
+            Err(error) => log_failure(&error, "deleted memories are still on disk, trying again"),
         }
         pace.not_before = Some(Instant::now() + GATHER + began.elapsed() * PAUSE_PER_WORK);
     }
 
-    async fn erase_noted(&self) -> Result<(), StoreError> {
-        let mut places: BTreeMap<Place, Vec<codelab_store::InteractionId>> = BTreeMap::new();
-        for erased in self.store.erased_interactions(BATCH).await? {
-            let key = SpaceKey { user: erased.user_id, project: erased.project_id };
-            places.entry((key, erased.agent)).or_default().push(erased.id);
-        }
-        for (place, ids) in places {
-            match self.erase_from(&place, &ids).await {
-                Ok(()) => self.store.forget_erased(&ids).await?,
-                Err(RebuildError::Store(error)) => return Err(error),
-                Err(RebuildError::Memory(error)) => {
-                    let (project, agent) = (place.0.project, &place.1);
-                    tracing::warn!(%project, %agent, %error, "deleted text is still in the memory's files");
+    /// Works off every note that there is, so many at once. Returns the collections that could not do their part.
+    async fn erase_noted(&self, batch: u64) -> Result<BTreeMap<Place, MemoryError>, StoreError> {
+        let (mut failed, mut after) = (BTreeMap::new(), None);
+        loop {
+            let notes = self.store.erased_interactions(after, batch).await?;
+            let Some(last) = notes.last() else { return Ok(failed) };
+            after = Some(last.id);
+            let mut places: BTreeMap<Place, Vec<codelab_store::InteractionId>> = BTreeMap::new();
+            for erased in notes {
+                let key = SpaceKey { user: erased.user_id, project: erased.project_id };
+                places.entry((key, erased.agent)).or_default().push(erased.id);
+            }
+            places.retain(|place, _| !failed.contains_key(place));
+            for (place, ids) in places {
+                match self.erase_from(&place, &ids).await {
+                    Ok(()) => self.store.forget_erased(&ids).await?,
+                    Err(RebuildError::Store(error)) => return Err(error),
+                    Err(RebuildError::Memory(error)) => drop(failed.insert(place, error)),
                 }
             }
         }
-        Ok(())
     }
 
     async fn erase_from(&self, place: &Place, ids: &[codelab_store::InteractionId]) -> Result<(), RebuildError> {
@@ -72,5 +93,75 @@ impl Memories {
             Ok(()) | Err(MemoryError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_memory::{EmbeddedOptions, Memory};
+    use codelab_protocol::{AgentId, AgentName, Timestamp, UserId};
+    use codelab_store::{DatabaseUrl, NewAgent, NewInteraction, NewProject, Store, StoreOptions};
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    fn agent(name: &str) -> NewAgent {
+        NewAgent {
+            agent_id: AgentId::parse(name).expect("an id"),
+            name: AgentName::parse(name).expect("a name"),
+            role: String::new(),
+            description: String::new(),
+            model: "m".to_owned(),
+            temperature: None,
+            max_tokens: None,
+            system_prompt: String::new(),
+            allowed_tools: Vec::new(),
+            file_restrictions: Vec::new(),
+            concurrency_limit: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_collection_does_not_hold_up_the_others() {
+        let time = Timestamp::from_millis(1);
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let user = UserId::new(1).expect("a user");
+        let new = NewProject {
+            name: "p".to_owned(),
+            description: None,
+            budget_micro_usd: None,
+            budget_tokens: None,
+            nonce: "nonce".to_owned(),
+            agents: vec![agent("agent_broken"), agent("agent_whole")],
+        };
+        let project = store.of(user).create_project(new, time).await.expect("a project");
+        let key = SpaceKey { user, project: project.id() };
+        let [broken, whole] = ["agent_broken", "agent_whole"].map(|name| AgentName::parse(name).expect("a name"));
+        // The notes of the broken one come first, and are more than are read at once.
+        for name in [&broken, &broken, &broken, &whole] {
+            let interaction = NewInteraction {
+                agent: name.clone(),
+                task: None,
+                kind: "note".to_owned(),
+                success: None,
+                text: "deleted".to_owned(),
+                metadata: Default::default(),
+                at: time,
+            };
+            project.add_interaction(interaction).await.expect("it is taken");
+        }
+        for name in [&broken, &whole] {
+            project.clear_interactions(name, time).await.expect("it is cleared");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = collection(&(key, broken.clone())).expect("a collection's name");
+        std::fs::create_dir_all(folder.path().join(format!("{name}.memory"))).expect("something in the way");
+        let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), None);
+        let memories = Memories::new(memory, store.clone(), Metrics::new());
+        let failed = memories.erase_noted(2).await.expect("the database works");
+        assert_eq!(failed.keys().collect::<Vec<_>>(), [&(key, broken.clone())]);
+        let left = store.erased_interactions(None, 10).await.expect("the database works");
+        assert_eq!(left.len(), 3);
+        assert!(left.iter().all(|note| note.agent == broken), "{left:?}");
     }
 }

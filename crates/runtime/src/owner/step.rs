@@ -172,7 +172,7 @@ impl Owner {
         for event in &prepared.events {
             if let Some(status) = event.settled {
                 let turn = event.turn;
-                tracing::info!(session = %self.name.id, %turn, status = status.as_str(), "turn");
+                tracing::info!(session = %self.name.id, %turn, status = status.as_str(), "turn ended or waits");
                 Metrics::count(&self.runtime.metrics.turns, status.as_str());
                 if status == TurnStatus::AwaitingApproval {
                     Metrics::count(&self.runtime.metrics.approvals, "asked");

@@ -65,6 +65,10 @@ pub(super) async fn report(app: &App) -> Health {
         Some(DatabaseTrouble::DiskFull) => unwell("the disk of the database is full"),
         Some(DatabaseTrouble::Refuses) => unwell("the database cannot be used"),
         Some(DatabaseTrouble::Silent) => unwell("the database does not answer"),
+        Some(DatabaseTrouble::Rewriting) => HealthCheck {
+            status: HealthStatus::Degraded,
+            detail: Some("the database is rewritten after a deletion, and commits wait for it".to_owned()),
+        },
     };
     let lease = match app.runtime.lease_has_lapsed() {
         false => well(None),

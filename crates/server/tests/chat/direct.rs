@@ -39,8 +39,35 @@ async fn an_announced_rate_limit_is_not_the_agents_time() {
     server.model.reply(Reply::status_with_headers(429, &[("retry-after", "1.5")], "later"));
     assert_eq!(chat.call("coder", "hi").await.expect(200)["response"], "Done.");
     server.model.reply(Reply::status_with_headers(429, &[("retry-after", "3600")], "much later"));
-    let failed = chat.call("coder", "hi").await.expect(502);
+    let answer = chat.call("coder", "hi").await;
+    assert_eq!(answer.retry_after, Some(3600));
+    let failed = answer.expect(502);
     assert!(failed["error"].as_str().unwrap().contains("rate limited until"), "{failed:#}");
+    let details = &failed["details"];
+    assert_eq!((&details["kind"], &details["retry_after_seconds"]), (&json!("rate_limit"), &json!(3600)), "{failed:#}");
+}
+
+#[tokio::test]
+async fn an_accepted_call_whose_outcome_cannot_be_stored_is_not_called_refused() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let gate = Gate::new();
+    server.model.reply(Reply::text("It was worth it.").hold(&gate));
+    let calling = {
+        let chat = chat.clone();
+        tokio::spawn(async move { chat.call("coder", "hi").await })
+    };
+    gate.reached().await;
+    let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    gate.open();
+    let answer = calling.await.unwrap();
+    lock.execute_batch("ROLLBACK").unwrap();
+    answer.refused(503, "DB_CONNECTION_ERROR");
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("accepted") && detail.contains("tried again"), "{detail}");
+    chat.wait_for("task_completed", |data| data["response"] == "It was worth it.").await;
+    assert_eq!(answer.body["details"]["message_id"], chat.messages("").await[0]["message_id"]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use codelab_protocol::HitlDecision;
+use codelab_server::{Flags, Server, Settings};
 use codelab_testkit::{Reply, TestServer, id};
 use serde_json::json;
 
@@ -31,6 +32,24 @@ fn held(path: &Path, texts: &[&'static str]) -> Vec<&'static str> {
 /// The model proposes to write a file.
 fn proposes(server: &TestServer, path: &str) {
     server.model.reply(Reply::tool_call("write_file", json!({ "path": path, "content": format!("{path}-content") })));
+}
+
+/// Nobody would ever delete from what the embedded engine left.
+#[tokio::test]
+async fn a_qdrant_server_in_use_takes_the_embedded_files_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = folder.path().join("memory");
+    std::fs::create_dir(&memory).unwrap();
+    std::fs::write(memory.join("user1_project1_agent_coder_context.memory"), "canary").unwrap();
+    for (url, stays) in [(None, true), (Some("http://127.0.0.1:1"), false)] {
+        let flags = Flags { data_dir: Some(folder.path().to_owned()), ..Flags::default() };
+        let environment = [("CODELAB_ADDR", Some("127.0.0.1:0")), ("QDRANT_URL", url)];
+        let environment =
+            environment.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let server = Server::start(Settings::load(flags, environment).unwrap()).await.unwrap();
+        server.stop().await;
+        assert_eq!(memory.exists(), stays, "{url:?}");
+    }
 }
 
 #[tokio::test]

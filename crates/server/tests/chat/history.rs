@@ -54,6 +54,27 @@ async fn getting_the_message_history() {
     assert_eq!(chat.seen_by(&Person::new(&server, 1)).messages("").await, before);
 }
 
+/// Planners count their tasks from 1 in every plan.
+#[tokio::test]
+async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let plan = || Reply::text(tasks(&[task("1", "coder", &[])]));
+    server.model.on(is_planning, plan());
+    server.model.reply(Reply::tool_call("ask_followup_question", json!({ "question": "Which colour?" })));
+    assert_eq!(chat.stream_plan("Paint it").await.all().await.status(), "awaiting_answer");
+    assert_eq!(chat.stream(json!({ "content": "ultramarine" })).await.all().await.status(), "completed");
+    let times = |body: &Value| body["messages"].to_string().matches("ultramarine").count();
+    assert_eq!(times(&server.model.requests().pop().unwrap().body), 1, "once, as the result of the call");
+    let said = chat.messages("?role=user").await.pop().unwrap();
+    assert_eq!((&said["task_id"], &said["plan_id"]), (&json!("1"), &chat.plan().await["plan_id"]));
+
+    server.model.on(is_planning, plan());
+    assert_eq!(chat.stream_plan("Paint it again").await.all().await.status(), "completed");
+    let asked = server.model.requests().into_iter().rev().find(|request| !is_planning(&request.body)).unwrap();
+    assert_eq!(times(&asked.body), 1, "what was said in the session: {}", asked.body["messages"]);
+}
+
 #[tokio::test]
 async fn history_pagination() {
     let server = server().await;

@@ -297,10 +297,9 @@ async fn a_broken_collection_is_mended_and_holds_up_no_other() {
         (Agent::of(&me, mine, "agent_coder").await, Agent::of(&other, theirs, "agent_coder").await);
     coder.add(json!({ "text": "the turnstone" })).await;
     coder.finds("turnstone", "turnstone").await;
-    let folder = server.data_dir().join("memory").join(format!("user1_project{mine}_agent_coder_context"));
-    // The engine may still write into it.
-    until("the folder is gone", async || std::fs::remove_dir_all(&folder).ok()).await;
-    std::fs::write(&folder, "not a folder").unwrap();
+    let file = server.data_dir().join("memory").join(format!("user1_project{mine}_agent_coder_context.memory"));
+    assert!(file.is_file());
+    std::fs::write(&file, "not a memory").unwrap();
     coder.add(json!({ "text": "the redshank" })).await;
     neighbour.add(json!({ "text": "the avocet" })).await;
     neighbour.finds("avocet", "avocet").await;

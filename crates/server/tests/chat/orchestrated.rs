@@ -41,7 +41,7 @@ async fn planning_the_task_graph() {
     let chat = Person::new(&server, 1).chat().await;
     chat.call("coder", "What came before").await.expect(200);
     server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[]), task("b", "agent_writer", &["a"])])));
-    server.model.on(is_joining, Reply::text("Both are done."));
+    server.model.on(is_joining, Reply::text("Both are done.").with_finish_reason("length"));
     let seen = chat.stream_plan("Build and describe it").await.all().await;
     let plan = seen.one("task_plan_created");
     assert_eq!(
@@ -66,7 +66,16 @@ async fn planning_the_task_graph() {
     assert_eq!((&stored["tasks"][0]["status"], &stored["tasks"][0]["result"]), (&json!("completed"), &json!("Done.")));
     let one = chat.get(&chat.path(&format!("plans/{}/", plan["plan_id"].as_str().unwrap()))).await.expect(200);
     assert_eq!(one, stored);
-    assert_eq!(chat.messages("?role=assistant").await.last().unwrap()["agent_id"], "orchestrator");
+    let answer = chat.messages("?role=assistant").await.pop().unwrap();
+    assert_eq!(answer["agent_id"], "orchestrator");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("token limit"), "a cut answer says so: {answer:#}");
+
+    server.model.on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
+    server.model.on(says("Do a."), Reply::text("A, or a part of it.").with_finish_reason("length"));
+    chat.stream_plan("Build it alone").await.all().await;
+    let answer = chat.messages("?role=assistant").await.pop().unwrap();
+    assert_eq!(answer["content"], "A, or a part of it.");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("token limit"), "so does a task's: {answer:#}");
 }
 
 #[tokio::test]

@@ -19,7 +19,10 @@ pub(crate) fn translate(error: &Error) -> StoreError {
         "08" | "40" | "53" | "55" | "57" => StoreError::Unavailable(format!("PostgreSQL error {text}")),
         "58" => StoreError::Io(format!("PostgreSQL error {text}")),
         "XX" => StoreError::Corrupt(format!("PostgreSQL error {text}")),
-        "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly,
+        // A standby, or a server that somebody set so: an outage, unlike a store that was opened for reading.
+        "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+            StoreError::Unavailable(format!("PostgreSQL takes no writes (error {text})"))
+        }
         _ => StoreError::Invalid(format!("PostgreSQL error {text}")),
     }
 }

@@ -1,10 +1,13 @@
 //! What was deleted leaves the files too. `secure_delete` overwrites rows where they stood, but not the copies that stay
 //! behind when SQLite moves rows from page to page, and the log keeps whole pages. So after deletions the file is rewritten
-//! (`VACUUM`) and the log is emptied. That holds up all commits, about a second for 100 MB: deletions share it.
+//! (`VACUUM`) and the log is emptied. That holds up all commits, about a second for 100 MB: deletions share it, and whoever
+//! asks for the server's health learns that commits wait for it.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use codelab_protocol::Reminder;
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -20,6 +23,9 @@ const READERS_PATIENCE: Duration = Duration::from_millis(100);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+/// `VACUUM` writes a copy beside the database, and then all of it into the log.
+const COPIES: u64 = 2;
+
 const NOTE: &str = "INSERT INTO counters (name, value) VALUES ('erase_due', 1) \
      ON CONFLICT (name) DO UPDATE SET value = counters.value + 1";
 const DUE: &str = "SELECT value FROM counters WHERE name = 'erase_due'";
@@ -34,16 +40,38 @@ pub(super) fn is_due(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(due(connection)?.is_some())
 }
 
-/// Rewrites the file whenever somebody deleted, until the store is closed: it is woken for that too.
-pub(super) async fn run(writer: mpsc::WeakSender<Job>, due: Arc<Notify>, delay: Duration) {
+/// Who rewrites the file, and since when.
+#[derive(Default)]
+pub(super) struct Eraser {
+    /// Something was deleted, or the store closes.
+    pub due: Notify,
+    /// A rewriting runs, and commits wait for it.
+    begun_at: Mutex<Option<Instant>>,
+}
+
+impl Eraser {
+    /// How long commits have been waiting for a rewriting.
+    pub fn rewrites_for(&self) -> Option<Duration> {
+        self.begun().map(|at| at.elapsed())
+    }
+
+    fn begun(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.begun_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rewrites the file in this folder whenever somebody deleted, until the store is closed: it is woken for that too.
+pub(super) async fn run(writer: mpsc::WeakSender<Job>, eraser: Arc<Eraser>, folder: PathBuf, delay: Duration) {
     loop {
-        due.notified().await;
+        eraser.due.notified().await;
         if is_gone(&writer) {
             return;
         }
         tokio::time::sleep(delay).await;
         let began = Instant::now();
-        let Some(noted) = persist(&writer, rewrite).await else { return };
+        let (watched, folder) = (Arc::clone(&eraser), folder.clone());
+        let rewriting = move |connection: &Connection| rewrite(connection, &watched, &folder);
+        let Some(noted) = persist(&writer, rewriting).await else { return };
         let work = began.elapsed();
         // Without rewriting again: while somebody reads for long, the log would only grow.
         let Some(()) = persist(&writer, empty_log).await else { return };
@@ -61,7 +89,7 @@ async fn persist<T: Send + 'static>(
     writer: &mpsc::WeakSender<Job>,
     work: impl Fn(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
 ) -> Option<T> {
-    let mut delay = FIRST_RETRY;
+    let (mut delay, mut reminder) = (FIRST_RETRY, Reminder::default());
     loop {
         let (reply, answer) = oneshot::channel();
         let work = work.clone();
@@ -69,7 +97,10 @@ async fn persist<T: Send + 'static>(
         writer.upgrade()?.send(job).await.ok()?;
         match answer.await.ok()? {
             Ok(done) => return Some(done),
-            Err(error) => tracing::warn!(%error, "deleted text is still in the database's files, trying again"),
+            Err(error) if reminder.is_due(Instant::now()) => {
+                tracing::warn!(%error, "deleted text is still in the database's files, trying again");
+            }
+            Err(error) => tracing::debug!(%error, "deleted text is still in the database's files, trying again"),
         }
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(LONGEST_RETRY);
@@ -80,12 +111,45 @@ async fn persist<T: Send + 'static>(
 }
 
 /// What was noted before; nothing is rewritten where nothing is.
-fn rewrite(connection: &Connection) -> Result<Option<i64>, StoreError> {
+fn rewrite(connection: &Connection, eraser: &Eraser, folder: &Path) -> Result<Option<i64>, StoreError> {
     let noted = due(connection).map_err(translate)?;
     if noted.is_some() {
-        connection.execute_batch("VACUUM").map_err(translate)?;
+        check_room(connection, folder)?;
+        // The copy holds what people wrote, so it is made here and not in a folder of all users. SQLite keeps this for the
+        // whole process, so it is said each time.
+        let folder = folder.to_string_lossy();
+        connection.pragma_update(None, "temp_store_directory", &*folder).map_err(translate)?;
+        *eraser.begun() = Some(Instant::now());
+        let rewritten = connection.execute_batch("VACUUM").map_err(translate);
+        *eraser.begun() = None;
+        rewritten?;
     }
     Ok(noted)
+}
+
+/// A rewriting without room for it would take the last of the disk from everybody, only to fail.
+fn check_room(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
+    let number =
+        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map(u64::from).map_err(translate);
+    let pages = number("PRAGMA page_count")?.saturating_sub(number("PRAGMA freelist_count")?);
+    has_room(pages * number("PRAGMA page_size")? * COPIES, free_bytes(folder))
+}
+
+fn has_room(needed: u64, free: Option<u64>) -> Result<(), StoreError> {
+    match free {
+        Some(free) if free < needed => Err(StoreError::Unavailable(format!(
+            "to rewrite it, {needed} bytes must be free on its disk, and {free} are"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What the disk of a file or folder has left for this process, in bytes. Blocks on the disk.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    // Some blocks are kept for root.
+    let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    Some(blocks.saturating_mul(disk.f_frsize))
 }
 
 /// What was deleted since the rewriting has counted on, and is still due.
@@ -106,5 +170,23 @@ fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     match emptied.map_err(translate)? {
         false => Ok(()),
         true => Err(StoreError::Unavailable("its log is being read".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_rewritten_without_room_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection = Connection::open(folder.path().join("a.db")).expect("a database");
+        connection
+            .execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (randomblob(100000))")
+            .expect("it is filled");
+        check_room(&connection, folder.path()).expect("there is room on this disk");
+        let error = has_room(200_000, Some(199_999)).expect_err("one byte is missing");
+        assert!(error.to_string().contains("200000 bytes must be free"), "{error}");
+        assert_eq!((has_room(200_000, Some(200_000)), has_room(200_000, None)), (Ok(()), Ok(())));
     }
 }

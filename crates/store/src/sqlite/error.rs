@@ -21,7 +21,21 @@ pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => {
             StoreError::Unavailable(format!("SQLite error {code}"))
         }
-        ErrorCode::ReadOnly => StoreError::ReadOnly,
+        // Its file or file system became so under a store that writes: an outage.
+        ErrorCode::ReadOnly => StoreError::Unavailable(format!("its file cannot be written (SQLite error {code})")),
         _ => StoreError::Invalid(format!("SQLite error {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi::{Error, SQLITE_READONLY};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_became_read_only_is_an_outage() {
+        let error = translate(rusqlite::Error::SqliteFailure(Error::new(SQLITE_READONLY), None));
+        assert!(error.is_outage(), "{error}");
     }
 }

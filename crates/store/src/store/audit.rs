@@ -4,7 +4,7 @@ use codelab_protocol::{Digest, SessionId, Timestamp};
 
 use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
-use crate::audit_chain::{self, AuditKey, BrokenAt, Chain, ChainOf, StoredHead, Verified};
+use crate::audit_chain::{self, AuditKey, Break, BrokenAt, Chain, ChainOf, StoredHead, Verified};
 use crate::columns::Columns;
 use crate::inspect::SEALED_AT;
 use crate::row::{AuditHead, AuditRecord, AuditRow, AuditSession};
@@ -17,6 +17,7 @@ const AUDIT: &str = "SELECT ord, call_id, tool_name, original_args, original_dig
 const AUDIT_SIZES: &str = "SELECT CAST(COALESCE(OCTET_LENGTH(original_args), 0) + COALESCE(OCTET_LENGTH(modified_args), 0) \
      + COALESCE(OCTET_LENGTH(reason), 0) AS BIGINT) FROM audit_logs WHERE session_key = $1 AND ord > $2 \
      ORDER BY ord LIMIT $3";
+const SESSION_EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
 const HEAD: &str = "SELECT count, head, keyed_from, seal FROM audit_heads WHERE session_key = $1";
 
 const UNSEALED: &str = "SELECT session_key, realm, session_id, count, head FROM audit_heads \
@@ -70,6 +71,11 @@ impl Store {
             after = Some(last.ord);
             if let Err(broken) = chain.follow(&rows) {
                 return Ok(Err(broken));
+            }
+            if let Some(row) = rows.iter().find(|row| audit_chain::is_blanked(&row.record))
+                && !self.read(SESSION_EXISTS, vec![of.key.into()], |_| Ok(())).await?.is_empty()
+            {
+                return Ok(Err(BrokenAt { ord: row.ord, why: Break::Blanked }));
             }
         }
     }

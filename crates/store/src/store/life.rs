@@ -20,6 +20,19 @@ macro_rules! blank_audit {
 }
 pub(super) use blank_audit;
 
+/// Notes for the indexes which interactions are about to be deleted.
+macro_rules! note_erased {
+    ($which:literal) => {
+        concat!(
+            "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
+             SELECT id, user_id, project_id, agent FROM interactions WHERE ",
+            $which,
+            " ON CONFLICT DO NOTHING"
+        )
+    };
+}
+pub(super) use note_erased;
+
 // The session's own row goes first: from then on no commit of it can add anything.
 const PURGE: [&str; 13] = [
     "DELETE FROM sessions WHERE id = $1",
@@ -27,8 +40,7 @@ const PURGE: [&str; 13] = [
     "DELETE FROM messages WHERE session_key = $1",
     "DELETE FROM task_messages WHERE session_key = $1",
     "DELETE FROM plans WHERE session_key = $1",
-    "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
-     SELECT id, user_id, project_id, agent FROM interactions WHERE session_key = $1 ON CONFLICT DO NOTHING",
+    note_erased!("session_key = $1"),
     "DELETE FROM interactions WHERE session_key = $1",
     "DELETE FROM agent_contexts WHERE session_key = $1",
     "DELETE FROM agent_switches WHERE session_key = $1",

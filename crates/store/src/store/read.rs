@@ -246,7 +246,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
     let (timestamp, error) = (row.time()?, row.flag()?);
     let usage = row.optional_json()?;
     let tool_calls = row.optional_json()?.unwrap_or_default();
-    let MessageNotes { answers, task_id, warnings } = row.optional_json()?.unwrap_or_default();
+    let MessageNotes { answers, plan_id, task_id, warnings } = row.optional_json()?.unwrap_or_default();
     let content = row.string()?;
     let message = Message {
         agent_id,
@@ -256,6 +256,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         usage,
         error,
         answers,
+        plan_id,
         task_id,
         warnings,
         ..Message::new(message_id, role, content, timestamp)

@@ -158,7 +158,7 @@ pub async fn what_was_deleted_is_noted_for_the_indexes(harness: Harness) -> Harn
     let kept = project.add_interaction(interaction("agent_writer", "kept")).await.unwrap();
     let one = project.add_interaction(interaction("agent_writer", "one")).await.unwrap();
     other.add_interaction(interaction("agent_coder", "of a project")).await.unwrap();
-    assert!(store.erased_interactions(10).await.unwrap().is_empty());
+    assert!(store.erased_interactions(None, 10).await.unwrap().is_empty());
 
     assert_eq!(project.delete_interaction(&coder, one, at(1)).await, Err(StoreError::NotFound), "another agent's");
     assert_eq!(other.delete_interaction(&writer, one, at(1)).await, Err(StoreError::NotFound), "another user's");
@@ -168,16 +168,17 @@ pub async fn what_was_deleted_is_noted_for_the_indexes(harness: Harness) -> Harn
     other.delete().await.unwrap();
     assert_eq!(texts(&project, "agent_writer").await, ["kept"]);
 
-    let erased = store.erased_interactions(10).await.unwrap();
+    let erased = store.erased_interactions(None, 10).await.unwrap();
     let mut places: Vec<_> = erased.iter().map(|row| (row.user_id, row.project_id, row.agent.as_str())).collect();
     places.sort();
     let (mine, theirs) = ((user(1), project.id()), (user(2), other.id()));
     let coders = (mine.0, mine.1, "agent_coder");
     assert_eq!(places, [coders, coders, (mine.0, mine.1, "agent_writer"), (theirs.0, theirs.1, "agent_coder")]);
     assert!(erased.iter().all(|row| row.id != kept));
-    assert_eq!(store.erased_interactions(1).await.unwrap(), erased[..1]);
+    assert_eq!(store.erased_interactions(None, 1).await.unwrap(), erased[..1]);
+    assert_eq!(store.erased_interactions(Some(erased[0].id), 2).await.unwrap(), erased[1..3]);
     let ids: Vec<_> = erased[1..].iter().map(|row| row.id).collect();
     store.forget_erased(&ids).await.unwrap();
-    assert_eq!(store.erased_interactions(10).await.unwrap(), erased[..1]);
+    assert_eq!(store.erased_interactions(None, 10).await.unwrap(), erased[..1]);
     harness
 }

@@ -23,6 +23,23 @@ async fn lost_connections_are_made_again() {
     harness.finish().await;
 }
 
+/// As a standby answers, or a server that somebody made read-only.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_an_outage() {
+    let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+        $$ BEGIN RAISE EXCEPTION 'read-only' USING ERRCODE = '25006'; END $$; \
+        CREATE TRIGGER refused BEFORE INSERT ON sessions EXECUTE FUNCTION refuse()";
+    harness.tamper(refuse).await;
+    let error = harness.store.commit(create("refused")).await.unwrap_err();
+    assert!(error.is_outage(), "{error}");
+    assert_eq!(harness.store.writes().failure, Some(error), "health says so");
+    harness.tamper("DROP TRIGGER refused ON sessions").await;
+    harness.store.commit(create("taken")).await.unwrap();
+    assert_eq!(harness.store.writes().failure, None);
+    harness.finish().await;
+}
+
 #[tokio::test]
 async fn an_unreachable_server_is_unavailable() {
     let url = DatabaseUrl::parse("postgres://nobody:secret@127.0.0.1:1/none").unwrap();

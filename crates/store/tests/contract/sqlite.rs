@@ -195,6 +195,10 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         let all = MessageRange::Last { before: None, limit: 100 };
         assert_eq!(harness.store.messages(keys[39], all).await.unwrap().len(), 65);
     }
+    // The setting is the whole process's.
+    let any = rusqlite::Connection::open_in_memory().unwrap();
+    let copies: String = any.query_row("PRAGMA temp_store_directory", [], |row| row.get(0)).unwrap();
+    assert!(!copies.is_empty(), "copies are made in a folder of the database, and not in that of all users");
     // A deletion that a crash left behind is made up for at the next start.
     harness.options.erase_delay_ms = 60_000;
     harness.restart().await;
@@ -205,11 +209,33 @@ async fn what_was_deleted_is_in_no_file_any_more() {
     harness.finish().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_watches_learns_that_commits_wait_for_a_rewriting() {
+    let adjust = |options: &mut StoreOptions| (options.erase_delay_ms, options.busy_timeout_ms) = (500, 20_000);
+    let harness = Harness::open_with(Engine::Sqlite, adjust).await.unwrap();
+    let key = harness.session("doomed").await;
+    assert_eq!(harness.store.rewrites_for(), None);
+    harness.store.purge(key).await.unwrap();
+    // Until this is gone, the rewriting goes on.
+    let lock = rusqlite::Connection::open(file(&harness)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(15);
+    while harness.store.rewrites_for().is_none() {
+        assert!(std::time::Instant::now() < deadline, "nobody says that the file is rewritten");
+        tokio::task::yield_now().await;
+    }
+    lock.execute_batch("ROLLBACK").unwrap();
+    harness.session("afterwards").await;
+    assert_eq!(harness.store.rewrites_for(), None);
+    harness.finish().await;
+}
+
 /// Waits until no file beside the database holds any of these.
 async fn gone(harness: &Harness, canaries: &[String]) {
     let folder = file(harness).parent().unwrap();
     let found = || -> Vec<String> {
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        // The copy that a rewriting makes has no name for longer than a moment.
+        let files = std::fs::read_dir(folder).unwrap().filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
         let text: Vec<String> = files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect();
         canaries.iter().filter(|canary| text.iter().any(|text| text.contains(canary.as_str()))).cloned().collect()
     };

@@ -124,7 +124,7 @@ impl State {
         if starts_over(event) {
             // What was shown stays on the screen, but nothing of it can be decided or answered any more.
             self.become_session(Self::default());
-            out.push(Block::Notice("the server has another log of this session; it follows from its start".to_owned()));
+            out.push(Block::Notice("this session was replaced on the server; showing it from the start".to_owned()));
             return out;
         }
         self.take(&event.body, before, &mut out);

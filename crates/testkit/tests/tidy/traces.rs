@@ -14,6 +14,8 @@ const EXAMPLE_PEOPLE: [&str; 4] = ["user", "alice", "bob", "me"];
 /// Hostile commands name homes and other package sources on purpose.
 const HOSTILE: &str = "crates/policy/";
 
+const CONFLICT_MARKERS: [&str; 2] = [concat!("<<<", "<<<<"), concat!(">>>", ">>>>")];
+
 /// Settings that send a package client elsewhere.
 const PACKAGE_SETTINGS: [&str; 5] = [
     concat!("sparse", "+http"),
@@ -37,6 +39,13 @@ pub fn machine_paths(file: &TextFile) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Lines that git leaves in a file where two changes met.
+pub fn conflict_markers(file: &TextFile) -> Vec<String> {
+    let is_marker = |line: &str| CONFLICT_MARKERS.iter().any(|marker| line.starts_with(marker));
+    let marked = file.text.lines().enumerate().filter(|(_, line)| is_marker(line));
+    marked.map(|(index, _)| file.finding(index, format_args!("a conflict that nobody settled"))).collect()
 }
 
 pub fn package_sources(file: &TextFile) -> Vec<String> {
@@ -92,6 +101,21 @@ mod tests {
             let found = machine_paths(&TextFile::new(path, format!("first\n{line}\n")));
             assert_eq!(!found.is_empty(), is_refused, "{path}: {line}: {found:?}");
             assert!(found.iter().all(|finding| finding.starts_with(&format!("{path}:2: "))), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn conflicts_are_found() {
+        let [ours, theirs] = CONFLICT_MARKERS;
+        for (line, is_refused) in [
+            (format!("{ours} HEAD"), true),
+            (format!("{theirs} branch"), true),
+            (format!("see {ours}"), false),
+            ("<<EOF".to_owned(), false),
+            ("=======".to_owned(), false),
+        ] {
+            let found = conflict_markers(&TextFile::new("a.md", format!("first\n{line}\n")));
+            assert_eq!(!found.is_empty(), is_refused, "{line}: {found:?}");
         }
     }
 

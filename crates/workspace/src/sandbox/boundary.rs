@@ -1,12 +1,11 @@
-//! What a command may reach, and the errands that carry it to the processes that put up the wall.
+//! What a command may reach, and the requests that carry it to the processes that put up the wall.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::Sandbox;
-use super::guard::{Change, Protected};
+use super::guard::{Compared, Protected};
 use crate::options::{Bounds, Network};
 
 /// Absolute paths without links, as they are called outside.
@@ -18,8 +17,8 @@ pub(crate) struct Boundary {
     /// Folders beneath a writable one that may be written but not moved away: they hold something read-only.
     pub pinned: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
-    /// Folders that do not exist yet and must not be created. Bubblewrap covers each with an empty folder; the supervisor
-    /// removes these again.
+    /// Folders that do not exist yet and must not be created. Bubblewrap covers each with an empty folder; the last command
+    /// to end removes these again.
     pub covered: Vec<PathBuf>,
     pub hidden: Vec<PathBuf>,
     /// Bubblewrap puts an empty folder here. Its content ends with the command.
@@ -42,7 +41,7 @@ pub(crate) struct Job {
 /// What a start of this program as `sandbox-exec` is for: one JSON line on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Errand {
+pub(super) enum Request {
     /// Run a command and stay until everything it started has ended.
     Supervise(Box<Job>),
     /// Give up rights and become the command.
@@ -72,19 +71,20 @@ pub(super) enum Rights {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    /// With the protected paths that were there before.
-    Started(BTreeSet<PathBuf>),
+    Started,
     NotStarted(String),
     /// Which limit the command passed; before its end is told.
     Limited(String),
+    /// Everything that the command started has ended; protected paths are compared now.
+    Comparing,
     /// What was put back; before the end is told.
-    PutBack(Vec<Change>),
+    Compared(Compared),
     Exited(i32),
     Signalled(i32),
 }
 
-/// The longest errand line.
-pub(super) const MAX_ERRAND_BYTES: u64 = 16 * 1024 * 1024;
+/// The longest request.
+pub(super) const MAX_REQUEST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How an error of a process that could not become the command begins, and its exit code. Commands can imitate both; they
 /// gain nothing but a wrong message about themselves.

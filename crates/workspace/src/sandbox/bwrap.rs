@@ -66,7 +66,8 @@ pub(super) fn arguments(
     }
     // Of the rest of the home folder, not even names are seen.
     let is_at_home = |path: &&PathBuf| boundary.home.as_ref().is_some_and(|home| path.starts_with(home));
-    for path in boundary.readable.iter().filter(|path| !is_at_home(path)) {
+    let is_covered = |path: &&PathBuf| is_at_home(path) || TEMPORARY.iter().any(|(place, _)| path.starts_with(place));
+    for path in boundary.readable.iter().filter(|path| !is_covered(path)) {
         arguments.show(path)?;
     }
     arguments.add(&["--dev", "/dev", "--proc", "/proc"]);
@@ -81,7 +82,9 @@ pub(super) fn arguments(
     if let Some(home) = &boundary.home {
         arguments.empty(home, "0700", HOME_MAX_BYTES);
     }
-    for path in boundary.readable.iter().filter(is_at_home) {
+    // Whatever else is in there is not to be seen, and the file system behind it is not to be filled.
+    arguments.add(&["--remount-ro", "/dev"]);
+    for path in boundary.readable.iter().filter(is_covered) {
         arguments.show(path)?;
     }
     for path in boundary.writable.iter().chain(&boundary.pinned) {
@@ -103,7 +106,7 @@ pub(super) fn arguments(
     Ok(arguments.list)
 }
 
-/// What is hidden, exists, and would be seen without more ado.
+/// What is hidden, exists, and would otherwise be seen.
 fn visible(boundary: &Boundary) -> Vec<PathBuf> {
     let shown: Vec<&PathBuf> = boundary.readable.iter().chain(&boundary.writable).collect();
     let mut paths: Vec<PathBuf> = boundary.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();

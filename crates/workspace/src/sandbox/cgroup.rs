@@ -15,6 +15,8 @@ const THREADS_PER_PROCESS: u64 = 4;
 const REMOVALS: usize = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
+const PREFIX: &str = "codelab-";
+
 pub(super) struct Group {
     path: PathBuf,
     /// Where this process belongs.
@@ -35,7 +37,8 @@ impl Group {
         if !has("memory") && !has("pids") {
             return Err(io::Error::other("no controllers"));
         }
-        let path = parent.join(format!("codelab-{}", std::process::id()));
+        sweep(parent);
+        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path)?;
         let group = Self { path, own: own.to_owned() };
         if has("memory") {
@@ -71,7 +74,10 @@ impl Group {
         if happened("memory.events", "oom_kill ") {
             return Some(bounds.memory_passed());
         }
-        happened("pids.events", "max ").then(|| bounds.processes_passed())
+        happened("pids.events", "max ").then(|| {
+            let threads = bounds.processes.saturating_mul(THREADS_PER_PROCESS);
+            format!("the command had more than {threads} processes and threads together (sandbox.processes)")
+        })
     }
 }
 
@@ -82,6 +88,17 @@ impl Drop for Group {
                 return;
             }
             thread::sleep(REMOVAL_PAUSE);
+        }
+    }
+}
+
+/// Removes the groups of supervisors that were ended before they could. The kernel keeps those in which something runs.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+            let _ = fs::remove_dir(entry.path());
         }
     }
 }
@@ -112,14 +129,18 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let bounds = Bounds { memory_bytes: 5000, processes: 7, ..Bounds::default() };
         fs::write(parent.path().join("cgroup.subtree_control"), "cpu memory pids\n").unwrap();
+        // Numbers of processes end far below this one.
+        let left = parent.path().join(format!("{PREFIX}4294967295"));
+        fs::create_dir(&left).unwrap();
         let group = Group::beneath(parent.path(), parent.path(), &bounds).unwrap();
+        assert!(!left.exists(), "a group that nobody owns is still there");
         let read = |name: &str| fs::read_to_string(group.path.join(name)).unwrap();
         assert_eq!((read("memory.max"), read("pids.max")), ("5000".to_owned(), "28".to_owned()));
         assert_eq!(group.start_inside(|| read("cgroup.procs")), "0");
         assert_eq!(group.passed(&bounds), None);
         fs::write(group.path.join("memory.events"), "low 0\noom 3\noom_kill 0\n").unwrap();
         fs::write(group.path.join("pids.events"), "max 2\n").unwrap();
-        assert_eq!(group.passed(&bounds), Some(bounds.processes_passed()));
+        assert!(group.passed(&bounds).is_some_and(|text| text.contains("28 processes and threads")));
         fs::write(group.path.join("memory.events"), "oom_kill 1\n").unwrap();
         assert_eq!(group.passed(&bounds), Some(bounds.memory_passed()));
 

@@ -19,6 +19,8 @@ const CPU_GRACE_SECONDS: u64 = 5;
 
 const PROCESSES_BEYOND: u64 = 16;
 const NICENESS: i32 = 10;
+/// Where the machine runs out of memory, the kernel ends a command's processes before the supervisor and most others.
+const OUT_OF_MEMORY_SCORE: &str = "500";
 
 /// Returns only if it failed.
 pub(super) fn enter(entry: Entry) -> io::Error {
@@ -58,6 +60,8 @@ fn limit(bounds: &Bounds, rights: &Rights) -> io::Result<()> {
     set(Resource::Nproc, most.saturating_add(others), most.saturating_add(others))?;
     // Lower than the supervisor's, which has to get a word in among a thousand of them.
     setpriority_process(None, NICENESS)?;
+    // A container may forbid it; then the kernel decides by size.
+    let _ = fs::write("/proc/self/oom_score_adj", OUT_OF_MEMORY_SCORE);
     Ok(())
 }
 
@@ -72,7 +76,7 @@ fn threads_of_user() -> u64 {
 #[cfg(target_os = "linux")]
 fn restrict(rights: &Rights) -> io::Result<()> {
     use super::landlock::{self, Scopes};
-    use super::seccomp::{self, Sockets};
+    use super::seccomp::{self, Others, Sockets};
     use crate::options::Network;
     match rights {
         Rights::All => Ok(()),
@@ -83,14 +87,15 @@ fn restrict(rights: &Rights) -> io::Result<()> {
                 (Network::Off, _) | (Network::On, Scopes::Enforced) => Sockets::InternetAndUnix,
                 (Network::On, Scopes::Missing) => Sockets::Internet,
             };
-            seccomp::restrict(sockets)
+            seccomp::restrict(sockets, Others::OutOfReach)
         }
         Rights::LandlockOnly(boundary) => {
             landlock::restrict(boundary)?;
-            seccomp::restrict(match boundary.network {
+            let sockets = match boundary.network {
                 Network::Off => Sockets::None,
                 Network::On => Sockets::Internet,
-            })
+            };
+            seccomp::restrict(sockets, Others::Reachable)
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use super::view::NAMED_BY;
+
 const PASSED: &[&str] = &[
     "HOME",
     "LANG",
@@ -13,24 +15,7 @@ const PASSED: &[&str] = &[
     "SHELL",
     "TZ",
     "USER",
-    // where toolchains keep themselves
-    "CARGO_HOME",
-    "CONDA_PREFIX",
-    "DENO_DIR",
-    "DOTNET_ROOT",
-    "GOCACHE",
-    "GOMODCACHE",
     "GOPATH",
-    "GOROOT",
-    "JAVA_HOME",
-    "NVM_DIR",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "RBENV_ROOT",
-    "RUSTUP_HOME",
-    "SDKMAN_DIR",
-    "VIRTUAL_ENV",
-    "VOLTA_HOME",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
@@ -40,8 +25,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What a command gets: the list, locale settings, what the user added, and answers to what would wait for a person.
 pub(crate) fn scrubbed(added: &[String], scratch: &Path, git: Vec<(String, String)>) -> Vec<(String, String)> {
-    let is_passed =
-        |name: &str| PASSED.contains(&name) || name.starts_with("LC_") || added.iter().any(|added| added == name);
+    let is_known = |name: &str| PASSED.contains(&name) || NAMED_BY.contains(&name) || name.starts_with("LC_");
+    let is_passed = |name: &str| is_known(name) || added.iter().any(|added| added == name);
     let mut environment: Vec<(String, String)> = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| is_passed(name) && name != "PATH")

@@ -12,14 +12,14 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 /// In every git folder: what names programs, or leads git to other settings.
-const RUNS_PROGRAMS: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "info/attributes"];
+pub(super) const RUNS_PROGRAMS: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "info/attributes"];
 
 /// Submodules keep their git folders here.
-const SUBMODULES: &str = "modules";
+pub(super) const SUBMODULES: &str = "modules";
 const MAX_SUBMODULES: usize = 256;
-const MAX_SUBMODULE_DEPTH: usize = 8;
+pub(super) const MAX_SUBMODULE_DEPTH: usize = 8;
 
-const GIT: &str = ".git";
+pub(super) const GIT: &str = ".git";
 /// The longest `.git` file.
 const MAX_NAME_BYTES: usize = 4096;
 

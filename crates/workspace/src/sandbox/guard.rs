@@ -1,30 +1,40 @@
 //! What the policy protects inside a workspace that commands may otherwise write: before a command it is found, after it is
-//! compared, and what the command changed is put back. Nothing is thrown away: what must not stay moves to a folder of
-//! removed things, and the person is told.
+//! compared, and what the command changed is put back. What must not stay moves to a folder of removed things, and the person
+//! is told.
 //!
 //! Behind bubblewrap what exists is read-only as well, so that comparing is for what a command creates, or moves together with
 //! the folder around it.
 
+mod baseline;
 mod find;
+mod rebase;
+mod repositories;
 mod restore;
+mod stored;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use codelab_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use find::repositories;
-use find::{Found, Identity, Kept};
+pub(crate) use baseline::{Baseline, Gate};
+use baseline::{Record, Running};
+use find::{Found, Identity, Kept, MAX_ENTRIES};
+use rebase::is_rebase_list;
+pub(crate) use repositories::repositories;
 use restore::Removed;
 
-use super::git::{self, GitAccess};
+use super::git::{self, GIT, GitAccess};
 
 /// Mounts that one command gets for protected paths. What is beyond is compared only.
 const MAX_MOUNTS: usize = 512;
+/// Paths that a warning names.
+const MAX_NAMED: usize = 10;
 
 /// What is guarded for one command. Paths are relative to the root.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -34,69 +44,103 @@ pub(crate) struct Protected {
     pub patterns: Vec<String>,
     /// Paths that are protected in this workspace only, such as the folder that `core.hooksPath` names.
     pub named: Vec<PathBuf>,
-    /// The repository at the root, where the wall guards it and it need not be looked at.
+    /// Places that no command can reach, such as a data folder in the workspace. CodeLab itself writes there.
     pub left_out: Vec<PathBuf>,
     pub git: GitAccess,
-    /// What was there when no command ran. Anything else may come from a command that still runs, and is never put back.
-    pub known: Option<BTreeSet<PathBuf>>,
     /// Where removed things go.
     pub removed_to: PathBuf,
+    /// Where the records of workspaces are.
+    pub baselines: PathBuf,
 }
 
-/// What was done about a change of a protected path, for the person and the model.
+/// What was done about a change of a protected path, for the person and the model. Names need not be text; here they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    pub path: PathBuf,
+    pub path: String,
     pub done: Done,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done {
-    /// The command created it; it is now at this place.
-    Removed(PathBuf),
-    /// The command changed or deleted it; it is as it was.
-    PutBack,
+    /// The command created it.
+    Removed(Gone),
+    /// The command changed or deleted it; it is as it was. With what was there instead.
+    PutBack(Vec<Gone>),
     Failed(String),
+}
+
+/// What became of something that must not stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Gone {
+    MovedTo(String),
+    /// It was too much to be copied to another file system.
+    Deleted,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Compared {
+    pub changes: Vec<Change>,
+    /// What the person should know, though the command need not have done it.
+    pub warnings: Vec<String>,
 }
 
 pub(super) struct Guard {
     root: Dir,
     protected: Protected,
     policy: Policy,
-    before: Found,
-    /// In the root's git folder, what makes git run programs, where the command may write the rest.
-    git_parts: Vec<PathBuf>,
-    /// What a mount keeps from being changed, with the folders above it.
+    baseline: Baseline,
+    running: Running,
+    /// What this command began with. Others may have changed the record since.
+    before: Record,
+    warnings: Vec<String>,
+    /// The mode of the root itself.
+    mode: u32,
+    /// Of a linked worktree's repository, what makes git run programs.
+    outer_parts: Vec<PathBuf>,
+    /// What a mount keeps from being changed.
     mounted: BTreeMap<PathBuf, Vec<Identity>>,
 }
 
 impl Guard {
-    pub fn look(protected: Protected) -> io::Result<Self> {
+    /// The gate is to be kept until the command has begun.
+    pub fn look(protected: Protected) -> io::Result<(Self, Gate)> {
         let root = Dir::open_ambient_dir(&protected.root, ambient_authority())?;
         let policy = protected.patterns.iter().fold(Policy::default(), |policy, pattern| policy.protect(pattern));
-        let mut before = find::find(&root, &policy, &protected, find::Content::Kept)?;
-        if let Some(known) = &protected.known {
-            before.entries.retain(|path, _| known.contains(path));
-            before.tops.retain(|path| known.contains(path));
-        }
-        let git_parts = git_parts(&root, &protected)?;
-        Ok(Self { root, protected, policy, before, git_parts, mounted: BTreeMap::new() })
+        let mode = find::mode_of(&root)?;
+        let baseline = Baseline::of(&protected.baselines, &protected.root);
+        let gate = baseline.gate()?;
+        let outer_parts = outer_parts(&root, &protected)?;
+        let (running, before, left) = gate.begin(protected.git, || {
+            let mut found = find::find(&root, &policy, &protected, find::Content::Kept);
+            if is_cover(&root) {
+                found.entries.remove(Path::new(GIT));
+                return Ok((found, None));
+            }
+            Ok((found, find::identity_of(&root, Path::new(GIT)).ok()))
+        })?;
+        let warnings = left.and_then(|left| not_compared(&left.found, &before.found)).into_iter().collect();
+        let mounted = BTreeMap::new();
+        Ok((Self { root, protected, policy, baseline, running, before, warnings, mode, outer_parts, mounted }, gate))
     }
 
-    pub fn known(&self) -> BTreeSet<PathBuf> {
-        self.before.entries.keys().cloned().collect()
-    }
-
-    /// The absolute paths to make read-only, from the top of the tree downwards.
+    /// The absolute paths to make read-only, from the top of the tree downwards. None while other commands run: one of them
+    /// could lead the name of such a path elsewhere before it is mounted.
     pub fn mount(&mut self) -> Vec<PathBuf> {
+        if self.before.is_shared {
+            return Vec::new();
+        }
+        let found = &self.before.found;
         let can_be_mounted =
-            |path: &PathBuf| matches!(self.before.entries.get(path), Some(Kept::File { .. } | Kept::Folder));
-        let paths = self.before.tops.iter().flat_map(|top| self.read_only_parts(top)).filter(can_be_mounted);
-        let paths: Vec<PathBuf> = paths.take(MAX_MOUNTS).collect();
-        for path in &paths {
-            if let Ok(above) = find::folders_above(&self.root, path) {
-                self.mounted.insert(path.clone(), above);
+            |path: &PathBuf| matches!(found.entries.get(path), Some(Kept::File { .. } | Kept::Folder { .. }));
+        let is_own_git = |path: &&PathBuf| path.as_path() == Path::new(GIT);
+        let outermost = found.outermost.iter().filter(|top| !is_own_git(top));
+        let paths = outermost.flat_map(|top| self.read_only_parts(top)).filter(can_be_mounted);
+        for path in paths.take(MAX_MOUNTS).collect::<Vec<_>>() {
+            if let Ok(identities) = find::identities(&self.root, &path) {
+                self.mounted.insert(path, identities);
             }
         }
         self.mounted.keys().map(|path| self.protected.root.join(path)).collect()
@@ -104,52 +148,96 @@ impl Guard {
 
     /// A nested repository that git may write is not read-only as a whole.
     fn read_only_parts(&self, top: &Path) -> Vec<PathBuf> {
-        if self.protected.git == GitAccess::Write && top.ends_with(".git") {
+        if self.protected.git == GitAccess::Write && top.ends_with(GIT) {
             let is_part = |path: &&PathBuf| path.parent() == Some(top);
-            return self.before.entries.keys().filter(is_part).cloned().collect();
+            return self.before.found.entries.keys().filter(is_part).cloned().collect();
         }
         vec![top.to_owned()]
     }
 
-    /// Once nothing of the command runs any more. What is `allowed` was written by a tool meanwhile, after a person said yes.
-    pub fn settle(self, allowed: &[PathBuf]) -> Vec<Change> {
-        let after = match find::find(&self.root, &self.policy, &self.protected, find::Content::Compared(&self.before)) {
-            Ok(after) => after,
-            Err(error) => {
-                let done = Done::Failed(format!("the workspace could not be compared: {error}"));
-                return vec![Change { path: PathBuf::from("."), done }];
-            }
-        };
-        let mut removed = Removed::new(&self.root, &self.protected.removed_to);
-        let mut changes = Vec::new();
-        let is_allowed = |path: &Path| allowed.iter().any(|allowed| path.starts_with(allowed));
-        for path in self.appeared(&after, &is_allowed) {
-            let done = removed.take(&path).map_or_else(failed, Done::Removed);
-            changes.push(Change { path, done });
+    /// Once nothing of the command runs any more.
+    pub fn compare(self) -> Compared {
+        let mut compared = Compared { changes: Vec::new(), warnings: self.warnings.clone() };
+        if let Err(error) = self.put_back(&mut compared) {
+            let path = self.protected.root.to_string_lossy().into_owned();
+            let done = Done::Failed(format!("protected paths were not compared: {error}"));
+            compared.changes.push(Change { path, done });
         }
-        for (path, kept) in &self.before.entries {
-            let is_same = after.entries.get(path).is_some_and(|found| found.is_same_as(kept));
-            if is_same || is_allowed(path) || self.is_held_by_mount(path) {
+        compared
+    }
+
+    fn put_back(&self, compared: &mut Compared) -> io::Result<()> {
+        let gate = self.baseline.gate()?;
+        let is_last = self.running.is_last();
+        let missing = || io::Error::other("the record of what was there before is gone");
+        let record = gate.record()?.ok_or_else(missing)?;
+        if is_last && record.git.is_none() {
+            // Bubblewrap leaves the folder that it covered. One that is not empty stays: it is compared.
+            let _ = self.root.remove_dir(GIT);
+        }
+        if find::mode_of(&self.root)? != self.mode {
+            // Without it the next command may not even start.
+            let done = find::set_mode(&self.root, self.mode).map_or_else(failed, |()| Done::PutBack(Vec::new()));
+            compared.changes.push(change(Path::new("."), done));
+        }
+        let before = &record.found;
+        let find = || find::find(&self.root, &self.policy, &self.protected, find::Content::Compared(before));
+        let mut after = find();
+        let mut removed = Removed::new(&self.root, &self.protected.removed_to);
+        if let Some(moved) = self.moved_git(&record, &after) {
+            let done = removed.bring_back(&moved, Path::new(GIT)).map_or_else(failed, Done::PutBack);
+            compared.changes.push(change(Path::new(GIT), done));
+            after = find();
+        }
+        for path in self.appeared(&record, &after) {
+            // Another command still needs it.
+            if !is_last && path == Path::new(GIT) && is_cover(&self.root) {
                 continue;
             }
-            let done = removed.put_back(path, kept).map_or_else(failed, |()| Done::PutBack);
-            changes.push(Change { path: path.clone(), done });
+            let done = removed.take(&path).map_or_else(failed, Done::Removed);
+            compared.changes.push(change(&path, done));
         }
-        changes
+        for (path, kept) in before.entries.iter().filter(|(path, _)| !is_rebase_list(path)) {
+            let found = after.entries.get(path);
+            if found.is_some_and(|found| found.is_same_as(kept)) || self.is_held(&record, path) {
+                continue;
+            }
+            let done = removed.put_back(path, kept, found).map_or_else(failed, Done::PutBack);
+            compared.changes.push(change(path, done));
+        }
+        self.clear_rebase_lists(&record, &after, &mut removed, compared);
+        for path in outer_parts(&self.root, &self.protected)?.iter().filter(|part| !self.outer_parts.contains(part)) {
+            compared.changes.push(change(path, Done::Failed("it makes git run programs: look at it".to_owned())));
+        }
+        incomplete(before, &after, compared);
+        if is_last {
+            gate.forget();
+        }
+        Ok(())
+    }
+
+    /// An interrupted rebase may go on, without programs that nobody put into its list before.
+    fn clear_rebase_lists(&self, record: &Record, after: &Found, removed: &mut Removed<'_>, compared: &mut Compared) {
+        for (path, now) in after.entries.iter().filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
+        {
+            let before = record.found.entries.get(path);
+            if before.is_some_and(|before| now.is_same_as(before)) {
+                continue;
+            }
+            if let Some(rest) = rebase::without_programs(now, before) {
+                let done = removed.put_back(path, &rest, Some(now)).map_or_else(failed, Done::PutBack);
+                compared.changes.push(change(path, done));
+            }
+        }
     }
 
     /// What is there now and was not before; of a folder, the folder alone.
-    fn appeared(&self, after: &Found, is_allowed: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
-        let is_known = |path: &Path| self.before.entries.contains_key(path) || is_allowed(path);
-        // A folder that holds something allowed stays; what else is in it is looked at by itself.
-        let is_around = |path: &Path| {
-            after.entries.keys().any(|below| below != path && below.starts_with(path) && is_allowed(below))
-        };
-        let is_new = |path: &&PathBuf| !is_known(path) && !is_around(path) && !self.is_held_by_mount(path);
-        let parts = git_parts(&self.root, &self.protected).unwrap_or_default();
-        let new_parts = parts.iter().filter(|part| !self.git_parts.contains(part));
+    fn appeared(&self, record: &Record, after: &Found) -> Vec<PathBuf> {
+        let before = &record.found.entries;
+        let is_new =
+            |path: &&PathBuf| !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path);
         let mut fresh: Vec<PathBuf> = Vec::new();
-        for path in after.entries.keys().filter(is_new).chain(new_parts) {
+        for path in after.entries.keys().filter(is_new) {
             if !fresh.iter().any(|above| path.starts_with(above)) {
                 fresh.push(path.clone());
             }
@@ -157,22 +245,108 @@ impl Guard {
         fresh
     }
 
-    /// A mount holds as long as the folders above it are the same: it cannot be replaced itself. So a change beneath came from
-    /// outside, for example from the person's editor, and stays.
-    fn is_held_by_mount(&self, path: &Path) -> bool {
-        self.mounted.iter().any(|(mounted, above)| {
-            path.starts_with(mounted) && find::folders_above(&self.root, mounted).is_ok_and(|now| now == *above)
-        })
+    /// Where the git folder is now, if the command gave it another name.
+    fn moved_git(&self, record: &Record, after: &Found) -> Option<PathBuf> {
+        let identity = |path: &Path| find::identity_of(&self.root, path).ok();
+        record.git.filter(|_| identity(Path::new(GIT)) != record.git)?;
+        after.repositories.iter().find(|path| identity(path) == record.git).cloned()
+    }
+
+    /// Whether the command cannot have changed it, so that a change came from the person and stays.
+    fn is_held(&self, record: &Record, path: &Path) -> bool {
+        // The git folder is read-only as a whole.
+        if path.starts_with(GIT) && !record.is_git_writable {
+            return record.git.is_some() && find::identity_of(&self.root, Path::new(GIT)).ok() == record.git;
+        }
+        // A mount holds as long as it and the folders above it are the same. Somebody outside can replace what it lies on,
+        // and then it is gone. Other commands may not have it.
+        let is_same =
+            |mounted: &Path, then: &Vec<Identity>| find::identities(&self.root, mounted).is_ok_and(|now| now == *then);
+        !record.is_shared
+            && self.mounted.iter().any(|(mounted, then)| path.starts_with(mounted) && is_same(mounted, then))
     }
 }
 
-fn git_parts(root: &Dir, protected: &Protected) -> io::Result<Vec<PathBuf>> {
-    match protected.git {
-        GitAccess::Read => Ok(Vec::new()),
-        GitAccess::Write => Ok(git::protect(root, &protected.root, GitAccess::Write)?.read_only),
+/// Whether the git folder is the empty one that bubblewrap needs to cover one that does not exist.
+fn is_cover(root: &Dir) -> bool {
+    root.open_dir_nofollow(GIT).and_then(|folder| folder.entries()).is_ok_and(|mut inside| inside.next().is_none())
+}
+
+fn change(path: &Path, done: Done) -> Change {
+    Change { path: path.to_string_lossy().into_owned(), done }
+}
+
+/// What could not be looked at, where that may be the command's doing.
+fn incomplete(before: &Found, after: &Found, compared: &mut Compared) {
+    for path in after.unreadable.difference(&before.unreadable) {
+        let done = Done::Failed("it cannot be read, so that nothing in it was compared".to_owned());
+        compared.changes.push(change(path, done));
     }
+    let text = format!(
+        "there are more than {MAX_ENTRIES} entries, or submodules nested too deeply: the rest was not compared"
+    );
+    match (before.is_complete, after.is_complete) {
+        (_, true) => {}
+        (true, false) => compared.changes.push(change(Path::new("."), Done::Failed(text))),
+        (false, false) => compared.warnings.push(text),
+    }
+}
+
+/// What an earlier command may have changed whose supervisor was ended before it compared.
+fn not_compared(left: &Found, now: &Found) -> Option<String> {
+    let is_same = |path: &PathBuf, kept: &Kept| now.entries.get(path).is_some_and(|now| now.is_same_as(kept));
+    let changed = left.entries.iter().filter(|(path, kept)| !is_same(path, kept)).map(|(path, _)| path);
+    let appeared = now.entries.keys().filter(|path| !left.entries.contains_key(*path));
+    let names: Vec<String> =
+        changed.chain(appeared).take(MAX_NAMED).map(|path| path.to_string_lossy().into_owned()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "an earlier command ended without being compared, and these protected paths are not as they were before it: {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// The repository of a linked worktree lies outside the root, so that only its parts by name can be looked at.
+fn outer_parts(root: &Dir, protected: &Protected) -> io::Result<Vec<PathBuf>> {
+    if protected.git == GitAccess::Read {
+        return Ok(Vec::new());
+    }
+    let parts = git::protect(root, &protected.root, GitAccess::Write)?.read_only;
+    Ok(parts.into_iter().filter(|part| part.is_absolute()).collect())
 }
 
 fn failed(error: io::Error) -> Done {
     Done::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let protected = Protected { root: folder.path().to_owned(), ..Protected::default() };
+        let look =
+            |max_entries| find::find_up_to(&root, &Policy::default(), &protected, find::Content::Kept, max_entries);
+        for number in 0..5 {
+            fs::write(folder.path().join(format!("{number}")), "").unwrap();
+        }
+        let (all, some) = (look(100), look(3));
+        assert!(all.is_complete && !some.is_complete);
+        let told = |before: &Found, after: &Found| {
+            let mut compared = Compared::default();
+            incomplete(before, after, &mut compared);
+            (compared.changes.len(), compared.warnings.len())
+        };
+        assert_eq!([told(&all, &all), told(&all, &some), told(&some, &some)], [(0, 0), (1, 0), (0, 1)]);
+        // Submodules in submodules, deeper than they are looked for.
+        let deep: PathBuf = std::iter::repeat_n("modules/x", git::MAX_SUBMODULE_DEPTH + 1).collect();
+        fs::create_dir_all(folder.path().join(".git").join(deep)).unwrap();
+        assert!(!look(100).is_complete);
+    }
 }

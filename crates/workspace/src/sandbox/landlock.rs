@@ -1,8 +1,10 @@
 //! The wall in the kernel's Landlock: rules that allow, and none that forbid. What must not be reached beneath a folder
 //! is left out by allowing that folder's other entries one by one.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -22,11 +24,11 @@ const WANTED: ABI = ABI::V6;
 const MAX_RULES: usize = 50_000;
 const MAX_DEPTH: usize = 64;
 
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// What programs read to learn about their machine and themselves. What `/proc` tells of other processes, Landlock denies
 /// like tracing them.
-const ABOUT_THE_MACHINE: [&str; 4] = ["/dev", "/proc", "/sys/devices/system", "/sys/fs/cgroup"];
+const ABOUT_THE_MACHINE: [&str; 3] = ["/proc", "/sys/devices/system", "/sys/fs/cgroup"];
 
 /// Whether signals and abstract sockets are kept inside as well; older kernels cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +48,13 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
 
     let mut rules = Rules::new()?;
     let about = ABOUT_THE_MACHINE.iter().map(Path::new);
+    // A home folder may lie in a folder of the system. What is named in it is allowed by itself.
+    let home: Option<PathBuf> = boundary.home.as_ref().and_then(|home| home.canonicalize().ok());
+    let mut not_at_home = hidden.clone();
+    not_at_home.extend(home.clone());
     for readable in boundary.readable.iter().map(PathBuf::as_path).chain(about) {
-        rules.allow_but(readable, read, &hidden)?;
+        let is_at_home = home.as_ref().is_some_and(|home| readable.starts_with(home));
+        rules.allow_but(readable, read, if is_at_home { &hidden } else { &not_at_home })?;
     }
     for writable in &boundary.writable {
         rules.allow_but(writable, all, &untouchable)?;
@@ -144,7 +151,7 @@ impl Rules {
         let Ok(readable) = readable else { return Ok(()) };
         for entry in Dir::read_from(&readable)? {
             let entry = entry?;
-            let name = Path::new(std::ffi::OsStr::new(entry.file_name().to_str().map_err(io::Error::other)?));
+            let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
             if matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 continue;
             }

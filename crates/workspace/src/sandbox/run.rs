@@ -1,11 +1,9 @@
 //! Runs a job beneath a supervising process: keeps its output within bounds, its time within the limit, and its end in
 //! sight. Dropping the future ends the command too, since the supervisor then loses its line to this program.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,30 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Errand, Report};
-use super::guard::Change;
+use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Report, Request};
+use super::guard::Compared;
 use super::{Job, Launcher, Sandbox};
 use crate::options::Limits;
 use crate::output::HeadTail;
 
 /// How long a supervisor gets to end a command's processes and itself.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it gets to compare protected paths and to put them back. The time of the command does not count here.
+const COMPARING_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the last output may take to arrive once everything that could write it has ended.
 const DRAINING_TIMEOUT: Duration = Duration::from_secs(2);
 const OUTPUT_PIECE_BYTES: usize = 16 * 1024;
-
-/// What a command and the rest of the client tell each other.
-pub(crate) struct Meanwhile {
-    /// Gets the protected paths that were there when the command began; dropped if it does not begin.
-    pub started: oneshot::Sender<BTreeSet<PathBuf>>,
-    /// Protected paths that a tool writes with a person's approval: the command did not change these.
-    pub allowed: broadcast::Receiver<PathBuf>,
-}
 
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -47,7 +38,9 @@ pub(crate) struct Finished {
     /// The limit that the command passed.
     pub limited: Option<String>,
     /// What it changed of protected paths, and what was done about that.
-    pub changes: Vec<Change>,
+    pub compared: Compared,
+    /// It ran, and whether it changed protected paths is not known.
+    pub is_not_compared: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,17 +60,17 @@ pub(crate) async fn run(
     time_limit: Duration,
     cancel: &CancellationToken,
     limits: &Limits,
-    meanwhile: Meanwhile,
 ) -> Finished {
     match start(launcher) {
-        Ok((child, line)) => follow(child, line, job, time_limit, cancel, limits, meanwhile).await,
+        Ok((child, line)) => follow(child, line, job, time_limit, cancel, limits).await,
         Err(error) => Finished {
             ending: Ending::NotStarted(format!("{}: {error}", launcher.program.display())),
             stdout: String::new(),
             stderr: String::new(),
             is_truncated: false,
             limited: None,
-            changes: Vec::new(),
+            compared: Compared::default(),
+            is_not_compared: false,
         },
     }
 }
@@ -103,19 +96,17 @@ async fn follow(
     time_limit: Duration,
     cancel: &CancellationToken,
     limits: &Limits,
-    meanwhile: Meanwhile,
 ) -> Finished {
-    let Meanwhile { started, allowed } = meanwhile;
     let stdout = collect(child.stdout.take(), limits);
     let stderr = collect(child.stderr.take(), limits);
-    let mut told = Told { is_started: false, started: Some(started), limited: None, changes: Vec::new() };
+    let mut reports = Reports::default();
     let stopped = async {
         tokio::select! {
             () = tokio::time::sleep(time_limit) => Ending::TimedOut,
             () = cancel.cancelled() => Ending::Cancelled,
         }
     };
-    let ending = converse(&mut line, job, &mut told, stopped, allowed).await;
+    let ending = converse(&mut line, job, &mut reports, stopped).await;
     drop(line);
     end(&mut child).await;
     let (stdout, is_stdout_cut) = stdout.finish().await;
@@ -130,46 +121,66 @@ async fn follow(
         }
         ending => ending,
     };
-    let Told { limited, changes, .. } = told;
-    Finished { ending, stdout, stderr, is_truncated: is_stdout_cut || is_stderr_cut, limited, changes }
+    let Reports { is_started, is_ended, limited, compared, .. } = reports;
+    let is_not_compared = is_started && !is_ended && !job.sandbox.is_none();
+    let is_truncated = is_stdout_cut || is_stderr_cut;
+    Finished { ending, stdout, stderr, is_truncated, limited, compared, is_not_compared }
 }
 
-struct Told {
+/// What the supervisor has said so far.
+#[derive(Default)]
+struct Reports {
     is_started: bool,
-    started: Option<oneshot::Sender<BTreeSet<PathBuf>>>,
+    is_comparing: bool,
+    /// The last report came.
+    is_ended: bool,
     limited: Option<String>,
-    changes: Vec<Change>,
+    compared: Compared,
 }
 
-impl Told {
+impl Reports {
     /// The end, if this report is the last one.
-    fn hear(&mut self, report: &str) -> Option<Ending> {
-        match serde_json::from_str(report) {
-            Ok(Report::Started(known)) => {
+    fn add(&mut self, report: &str) -> Option<Ending> {
+        let ending = match serde_json::from_str(report) {
+            Ok(Report::Started) => {
                 self.is_started = true;
-                if let Some(started) = self.started.take() {
-                    let _ = started.send(known);
-                }
+                return None;
             }
-            Ok(Report::NotStarted(reason)) => return Some(Ending::NotStarted(reason)),
-            Ok(Report::Limited(limit)) => self.limited = Some(limit),
-            Ok(Report::PutBack(changes)) => self.changes.extend(changes),
-            Ok(Report::Exited(code)) => return Some(Ending::Exited(code)),
-            Ok(Report::Signalled(signal)) => return Some(Ending::Signalled(signal)),
+            Ok(Report::Comparing) => {
+                self.is_comparing = true;
+                return None;
+            }
+            Ok(Report::Limited(limit)) => {
+                self.limited = Some(limit);
+                return None;
+            }
+            Ok(Report::Compared(compared)) => {
+                self.compared = compared;
+                return None;
+            }
+            Ok(Report::NotStarted(reason)) => Ending::NotStarted(reason),
+            Ok(Report::Exited(code)) => Ending::Exited(code),
+            Ok(Report::Signalled(signal)) => Ending::Signalled(signal),
             Err(error) => return Some(Ending::NotStarted(error.to_string())),
-        }
-        None
+        };
+        self.is_ended = true;
+        Some(ending)
     }
+}
+
+/// A step of a conversation with the supervisor.
+enum Step {
+    Comparing,
+    Over(Ending),
 }
 
 async fn converse(
     line: &mut UnixStream,
     job: &Job,
-    told: &mut Told,
+    reports: &mut Reports,
     stopped: impl Future<Output = Ending>,
-    mut allowed: broadcast::Receiver<PathBuf>,
 ) -> Ending {
-    let mut text = match serde_json::to_string(&Errand::Supervise(Box::new(job.clone()))) {
+    let mut text = match serde_json::to_string(&Request::Supervise(Box::new(job.clone()))) {
         Ok(text) => text,
         Err(error) => return Ending::NotStarted(error.to_string()),
     };
@@ -178,32 +189,42 @@ async fn converse(
     if let Err(error) = writing.write_all(text.as_bytes()).await {
         return Ending::NotStarted(error.to_string());
     }
-    let mut reports = BufReader::new(reading).lines();
-    let mut listen = async || {
-        while let Ok(Some(text)) = reports.next_line().await {
-            if let Some(ending) = told.hear(&text) {
-                return ending;
+    let mut lines = BufReader::new(reading).lines();
+    let mut next_step = async || {
+        while let Ok(Some(text)) = lines.next_line().await {
+            let was_comparing = reports.is_comparing;
+            if let Some(ending) = reports.add(&text) {
+                return Step::Over(ending);
+            }
+            if reports.is_comparing && !was_comparing {
+                return Step::Comparing;
             }
         }
-        if told.is_started { Ending::Lost } else { Ending::NotStarted("the supervising process ended".to_owned()) }
+        let is_started = reports.is_started;
+        Step::Over(match is_started {
+            true => Ending::Lost,
+            false => Ending::NotStarted("the supervising process ended".to_owned()),
+        })
     };
-    let tell = async {
-        while let Ok(path) = allowed.recv().await {
-            let Ok(text) = serde_json::to_string(&path) else { continue };
-            // A supervisor that does not listen any more is noticed by what it says.
-            let _ = writing.write_all(format!("{text}\n").as_bytes()).await;
+    let stopped = tokio::select! {
+        step = next_step() => match step {
+            Step::Over(ending) => return ending,
+            Step::Comparing => None,
+        },
+        ending = stopped => {
+            // The supervisor ends the command now, and still tells what it put back.
+            let _ = writing.shutdown().await;
+            match timeout(ENDING_TIMEOUT, next_step()).await {
+                Ok(Step::Comparing) => Some(ending),
+                Ok(Step::Over(_)) | Err(_) => return ending,
+            }
         }
-        std::future::pending::<()>().await;
     };
-    let ending = tokio::select! {
-        ending = listen() => return ending,
-        ending = stopped => ending,
-        () = tell => Ending::Lost,
-    };
-    // The supervisor ends the command now, and still tells what it put back.
-    let _ = writing.shutdown().await;
-    let _ = timeout(ENDING_TIMEOUT, listen()).await;
-    ending
+    match (timeout(COMPARING_TIMEOUT, next_step()).await, stopped) {
+        (_, Some(stopped)) => stopped,
+        (Ok(Step::Over(ending)), None) => ending,
+        (Ok(Step::Comparing) | Err(_), None) => Ending::Lost,
+    }
 }
 
 /// Waits for the supervisor, which has lost its line by now; one that does not end is ended with its whole group.

@@ -70,6 +70,40 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
+/// Memory and messages between processes that have names outside the file system. Only a namespace of their own keeps a
+/// command from those of other programs.
+const SHARED_BETWEEN_PROCESSES: &[libc::c_long] = &[
+    libc::SYS_mq_getsetattr,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_open,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgctl,
+    libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmget,
+];
+
+/// Calls about a process that is named by a number, each with the place of the number; 0 is the caller itself. Without a
+/// namespace of processes the number may be the supervisor's, which a limit on its processor time would end.
+const ABOUT_OTHERS: [(libc::c_long, u8); 7] = [
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+];
+
 /// Typing into a terminal or a console on behalf of its user.
 const TERMINAL_INPUT: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
@@ -81,9 +115,16 @@ pub(super) enum Sockets {
     InternetAndUnix,
 }
 
+/// Whether namespaces keep other processes, and what they share, out of reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    OutOfReach,
+    Reachable,
+}
+
 /// Restricts the calling thread and what it starts from now on.
-pub(super) fn restrict(sockets: Sockets) -> io::Result<()> {
-    for program in [missing(), unsupported(), walls(sockets)] {
+pub(super) fn restrict(sockets: Sockets, others: Others) -> io::Result<()> {
+    for program in [missing(), unsupported(), walls(sockets, others)] {
         seccompiler::apply_filter(&program.map_err(io::Error::other)?).map_err(io::Error::other)?;
     }
     Ok(())
@@ -102,7 +143,7 @@ fn unsupported() -> Result<BpfProgram, seccompiler::BackendError> {
     program(rules, libc::EOPNOTSUPP)
 }
 
-fn walls(sockets: Sockets) -> Result<BpfProgram, seccompiler::BackendError> {
+fn walls(sockets: Sockets, others: Others) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let mut forbid = |call: libc::c_long, conditions: Vec<SeccompRule>| {
         for number in numbers(call) {
@@ -125,6 +166,18 @@ fn walls(sockets: Sockets) -> Result<BpfProgram, seccompiler::BackendError> {
         typing.push(SeccompRule::new(vec![equal(1, request)?])?);
     }
     forbid(libc::SYS_ioctl, typing);
+    // What a process uses could not be read any more.
+    let hiding = SeccompRule::new(vec![equal(0, libc::PR_SET_DUMPABLE as libc::Ioctl)?, equal(1, 0)?])?;
+    forbid(libc::SYS_prctl, vec![hiding]);
+    if others == Others::Reachable {
+        for call in SHARED_BETWEEN_PROCESSES {
+            forbid(*call, Vec::new());
+        }
+        for (call, place) in ABOUT_OTHERS {
+            let is_other = SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+            forbid(call, vec![SeccompRule::new(vec![is_other])?]);
+        }
+    }
     program(rules, libc::EACCES)
 }
 

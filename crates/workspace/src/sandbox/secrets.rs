@@ -1,7 +1,7 @@
 //! Where people keep keys, tokens and passwords, and what else a command has no business reading. Commands see little of the
 //! home folder anyway; this list counts where the workspace or a toolchain's folder holds such a place.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::view;
 use crate::options::Options;
@@ -49,6 +49,10 @@ const IN_HOME: &[&str] = &[
     ".pypirc",
     ".cargo/credentials",
     ".cargo/credentials.toml",
+    ".local/share/uv/credentials",
+    ".dotnet/corefx/cryptography/x509stores/my",
+    ".stack/upload",
+    ".opam/plugins/opam-publish",
     ".gem/credentials",
     ".m2/settings.xml",
     ".gradle/gradle.properties",
@@ -92,8 +96,21 @@ const OF_SYSTEM: &[&str] =
 pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
     let home = options.home.iter().flat_map(|home| IN_HOME.iter().map(move |name| home.join(name)));
     let system = OF_SYSTEM.iter().map(PathBuf::from);
-    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let cargo = cargo.iter().flat_map(|home| ["credentials", "credentials.toml"].map(|name| home.join(name)));
+    let cargo: Vec<PathBuf> = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(options.home.as_ref().map(|home| home.join(".cargo")))
+        .collect();
+    let cargo = cargo.iter().flat_map(|home| {
+        let settings =
+            ["config", "config.toml"].map(|name| home.join(name)).into_iter().filter(|path| holds_token(path));
+        ["credentials", "credentials.toml"].map(|name| home.join(name)).into_iter().chain(settings)
+    });
     let own = options.data_dir.iter().chain(&options.hidden).cloned();
-    home.chain(cargo).chain(system).chain(own).chain(view::superuser_only()).collect()
+    // Builds need the rest of these settings, so that they are hidden only where they hold a secret.
+    home.chain(cargo).chain(system).chain(own).chain(view::superuser_only(options)).collect()
+}
+
+fn holds_token(settings: &Path) -> bool {
+    std::fs::read_to_string(settings).is_ok_and(|text| text.to_lowercase().contains("token"))
 }

@@ -2,32 +2,31 @@
 //! when the command is over, passes a limit, or when the program that wanted it is gone: its standard input is a socket to
 //! that program, whose end means the same as an order to stop.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rustix::process::Pid;
 
-use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Entry, Errand, Job, MAX_ERRAND_BYTES, Report, Rights};
+use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Entry, Job, MAX_REQUEST_BYTES, Report, Request, Rights};
 use super::cgroup::Group;
-use super::guard::Guard;
+use super::guard::{Compared, Guard};
 use super::processes::{self, Reap};
 use super::watch::Watch;
 use super::{Sandbox, bwrap, enter};
 
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// What the hidden subcommand `sandbox-exec` does. Not for people: it reads its errand from standard input.
+/// What the hidden subcommand `sandbox-exec` does. Not for people: it reads its request from standard input.
 pub fn sandbox_exec() -> ExitCode {
-    let done = match read_errand() {
-        Ok(Errand::Supervise(job)) => supervise(*job),
-        Ok(Errand::Enter(entry)) => Err(enter::enter(*entry)),
+    let done = match read_request() {
+        Ok(Request::Supervise(job)) => supervise(*job),
+        Ok(Request::Enter(entry)) => Err(enter::enter(*entry)),
         Err(error) => Err(error),
     };
     match done {
@@ -40,10 +39,10 @@ pub fn sandbox_exec() -> ExitCode {
     }
 }
 
-fn read_errand() -> io::Result<Errand> {
+fn read_request() -> io::Result<Request> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut text = String::new();
-    BufReader::new(input.take(MAX_ERRAND_BYTES)).read_line(&mut text)?;
+    BufReader::new(input.take(MAX_REQUEST_BYTES)).read_line(&mut text)?;
     serde_json::from_str(&text).map_err(io::Error::other)
 }
 
@@ -55,22 +54,15 @@ fn supervise(mut job: Job) -> io::Result<()> {
     // Only a superuser may; only a superuser's processes have no limit in the kernel.
     let _ = rustix::process::setpriority_process(None, HIGHEST_PRIORITY);
     let owner = line.try_clone()?;
-    let covered = job.boundary.covered.clone();
     let group = Group::make(&job.bounds);
     let (guard, mut child) = match begin(&mut job, group.as_ref()) {
         Ok(begun) => begun,
-        Err(error) => {
-            uncover(&covered);
-            return report(&mut line, &Report::NotStarted(error.to_string()));
-        }
+        Err(error) => return report(&mut line, &Report::NotStarted(error.to_string())),
     };
     // From here to the end nothing may return early: the command runs. A client that is gone is noticed by the thread.
-    let known = guard.as_ref().map(Guard::known).unwrap_or_default();
-    let started = report(&mut line, &Report::Started(known));
-    let allowed = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&allowed);
+    let started = report(&mut line, &Report::Started);
     thread::spawn(move || {
-        await_end(owner, &told);
+        await_end(owner);
         processes::end_descendants(Reap::No);
     });
     let first = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -78,17 +70,21 @@ fn supervise(mut job: Job) -> io::Result<()> {
     let status = child.wait();
     let passed = watch.stop();
     processes::end_descendants(Reap::Yes);
-    let passed = passed.or_else(|| group.as_ref().and_then(|group| group.passed(&job.bounds)));
+    let passed = passed.map(|limit| format!("{limit}; everything it started was ended"));
+    // A command that goes on without what the kernel refused it is not told as one that failed.
+    let is_failed = !status.as_ref().is_ok_and(ExitStatus::success);
+    let passed = passed.or_else(|| group.as_ref().filter(|_| is_failed).and_then(|group| group.passed(&job.bounds)));
+    let passed = passed.or_else(|| limit_of(status.as_ref().ok(), &job));
     drop(group);
-    uncover(&covered);
-    let allowed = std::mem::take(&mut *allowed.lock().unwrap_or_else(PoisonError::into_inner));
-    let changes = guard.map(|guard| guard.settle(&allowed)).unwrap_or_default();
+    // A client that is gone does not hear this; the comparing is done all the same.
+    let _ = report(&mut line, &Report::Comparing);
+    let compared = guard.map(Guard::compare).unwrap_or_default();
     started?;
-    if let Some(limit) = passed.or_else(|| limit_of(status.as_ref().ok(), &job)) {
+    if let Some(limit) = passed {
         report(&mut line, &Report::Limited(limit))?;
     }
-    if !changes.is_empty() {
-        report(&mut line, &Report::PutBack(changes))?;
+    if compared != Compared::default() {
+        report(&mut line, &Report::Compared(compared))?;
     }
     report(&mut line, &ended(status?))
 }
@@ -99,23 +95,10 @@ fn report(line: &mut UnixStream, report: &Report) -> io::Result<()> {
     line.write_all(text.as_bytes())
 }
 
-/// Returns when the other end is closed. Until then it tells which protected paths a person has let somebody else write
-/// meanwhile, one JSON string in each line.
-fn await_end(line: UnixStream, allowed: &Mutex<Vec<PathBuf>>) {
-    for text in BufReader::new(line).lines() {
-        let Ok(text) = text else { return };
-        if let Ok(path) = serde_json::from_str(&text) {
-            allowed.lock().unwrap_or_else(PoisonError::into_inner).push(path);
-        }
-    }
-}
-
-/// Bubblewrap leaves the folders that it mounted something on.
-fn uncover(covered: &[PathBuf]) {
-    for path in covered {
-        // One that is not empty stays: it is compared with what was there before.
-        let _ = fs::remove_dir(path);
-    }
+/// Returns when the other end is closed.
+fn await_end(mut line: UnixStream) {
+    let mut nothing = [0; 64];
+    while line.read(&mut nothing).is_ok_and(|length| length > 0) {}
 }
 
 fn ended(status: ExitStatus) -> Report {
@@ -139,18 +122,28 @@ fn limit_of(status: Option<&ExitStatus>, job: &Job) -> Option<String> {
 }
 
 fn begin(job: &mut Job, group: Option<&Group>) -> io::Result<(Option<Guard>, Child)> {
-    let mut guard = match job.sandbox {
-        Sandbox::None => None,
-        Sandbox::Bwrap { .. } | Sandbox::Landlock => Some(Guard::look(std::mem::take(&mut job.protected))?),
+    let (mut guard, gate) = match job.sandbox {
+        Sandbox::None => (None, None),
+        Sandbox::Bwrap { .. } | Sandbox::Landlock => {
+            let (guard, gate) = Guard::look(std::mem::take(&mut job.protected))?;
+            (Some(guard), Some(gate))
+        }
     };
     if let (Sandbox::Bwrap { .. }, Some(guard)) = (&job.sandbox, &mut guard) {
         job.boundary.read_only.extend(guard.mount());
     }
-    let child = match group {
-        Some(group) => group.start_inside(|| start(job))?,
-        None => start(job)?,
+    let started = match group {
+        Some(group) => group.start_inside(|| start(job)),
+        None => start(job),
     };
-    Ok((guard, child))
+    drop(gate);
+    match started {
+        Ok(child) => Ok((guard, child)),
+        Err(error) => {
+            guard.map(Guard::compare);
+            Err(error)
+        }
+    }
 }
 
 /// Starts this program once more; that process gives up its rights and becomes the command.
@@ -176,8 +169,8 @@ fn start(job: &Job) -> io::Result<Child> {
         folder: job.folder.clone(),
         environment: job.environment.clone(),
     };
-    let errand = as_input(&Errand::Enter(Box::new(entry)))?;
-    command.env_clear().current_dir("/").stdin(Stdio::from(errand)).spawn()
+    let request = as_input(&Request::Enter(Box::new(entry)))?;
+    command.env_clear().current_dir("/").stdin(Stdio::from(request)).spawn()
 }
 
 fn plain(program: PathBuf, arguments: impl Iterator<Item = std::ffi::OsString>) -> Command {
@@ -187,9 +180,9 @@ fn plain(program: PathBuf, arguments: impl Iterator<Item = std::ffi::OsString>) 
 }
 
 /// A file without a name: neither its length nor its secrecy is that of an argument.
-fn as_input(errand: &Errand) -> io::Result<File> {
+fn as_input(request: &Request) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
-    let mut text = serde_json::to_string(errand).map_err(io::Error::other)?;
+    let mut text = serde_json::to_string(request).map_err(io::Error::other)?;
     text.push('\n');
     file.write_all(text.as_bytes())?;
     file.rewind()?;

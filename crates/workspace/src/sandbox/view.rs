@@ -85,8 +85,8 @@ const TOOLCHAINS: [&str; 57] = [
     "miniconda3",
 ];
 
-/// Variables that name the folder of a toolchain.
-const NAMED_BY: [&str; 17] = [
+/// Variables that name the folder of a toolchain. Commands get them, too.
+pub(super) const NAMED_BY: [&str; 17] = [
     "CARGO_HOME",
     "CONDA_PREFIX",
     "DENO_DIR",
@@ -106,8 +106,10 @@ const NAMED_BY: [&str; 17] = [
     "VOLTA_HOME",
 ];
 
-/// Entries of `/etc` that are looked at for a superuser.
-const MAX_ENTRIES: usize = 20_000;
+/// Where a superuser's own files may lie among what everybody may read. Packages of the system put theirs elsewhere.
+const MAY_HOLD_SECRETS: [&str; 3] = ["/etc", "/opt", "/usr/local"];
+/// Entries that are looked at there.
+const MAX_ENTRIES: usize = 200_000;
 
 /// What every program needs.
 pub(crate) fn system() -> Vec<PathBuf> {
@@ -121,7 +123,19 @@ pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
     let named = NAMED_BY.iter().filter_map(env::var_os).map(PathBuf::from);
     let programs = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let at_home = toolchains.chain(named).chain(programs).filter_map(|path| real(&path, home));
-    outermost(system().into_iter().chain(at_home).chain(options.readable.iter().cloned()).collect())
+    outermost(system().into_iter().chain(at_home).chain(named_by_person(options)).collect())
+}
+
+/// The setting `sandbox.readable`, without links. What is not there is told once, and does not keep commands from running.
+fn named_by_person(options: &Options) -> Vec<PathBuf> {
+    let real = |path: &PathBuf| match path.canonicalize() {
+        Ok(path) => Some(path),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "sandbox.readable: commands will not see this");
+            None
+        }
+    };
+    options.readable.iter().filter_map(real).collect()
 }
 
 /// Sorted, without those beneath another one.
@@ -146,20 +160,31 @@ fn real(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
     (!home.is_some_and(|home| home.starts_with(&path))).then_some(path)
 }
 
-/// What an ordinary user could not read of the system's settings, such as host keys and passwords. A superuser is their owner,
-/// and stays it behind the wall.
-pub(crate) fn superuser_only() -> Vec<PathBuf> {
+/// What an ordinary user could not read of settings and of programs installed by hand, such as host keys and passwords. A
+/// superuser is their owner, and stays it behind the wall.
+pub(crate) fn superuser_only(options: &Options) -> Vec<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
     }
+    let named = named_by_person(options);
+    let places = MAY_HOLD_SECRETS.iter().map(PathBuf::from).chain(named).collect();
+    closed_to_others(places, MAX_ENTRIES)
+}
+
+/// Folders that there was no room to look into are hidden as a whole.
+fn closed_to_others(mut open: Vec<PathBuf>, max_entries: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = vec![PathBuf::from("/etc")];
-    let mut left = MAX_ENTRIES;
+    let mut left = max_entries;
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            left = left.saturating_sub(1);
+            let Some(fewer) = left.checked_sub(1) else {
+                tracing::warn!(folder = %folder.display(), "too much to look through: commands will not see this folder");
+                found.push(folder);
+                break;
+            };
+            left = fewer;
             let Ok(metadata) = entry.metadata() else { continue };
-            if left == 0 || metadata.is_symlink() {
+            if metadata.is_symlink() {
                 continue;
             }
             let needed = if metadata.is_dir() { 0o005 } else { 0o004 };
@@ -171,4 +196,35 @@ pub(crate) fn superuser_only() -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_may_not_read_is_found_and_what_is_too_much_is_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("open")).unwrap();
+        for (name, mode) in [("open/public", 0o644), ("open/secret", 0o600)] {
+            fs::write(path(name), "").unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::set_permissions(path("open"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(closed_to_others(vec![folder.path().to_owned()], 100), [path("open/secret")]);
+        assert_eq!(closed_to_others(vec![folder.path().to_owned()], 1), [path("open")]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_left_out_and_a_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("tools")).unwrap();
+        std::os::unix::fs::symlink(real.join("tools"), real.join("link")).unwrap();
+        let launcher = crate::sandbox::Launcher { program: PathBuf::new(), arguments: Vec::new() };
+        let mut options = Options::new(launcher);
+        options.readable = vec![real.join("link"), real.join("missing")];
+        assert_eq!(named_by_person(&options), [real.join("tools")]);
+    }
 }

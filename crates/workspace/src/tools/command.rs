@@ -1,15 +1,12 @@
 //! `execute_command`: what a command may reach and how its end is told. Walls and processes are the sandbox's matter.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use codelab_policy::Policy;
 use codelab_protocol::ExecuteCommand;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Refusal;
@@ -17,18 +14,15 @@ use crate::options::{Bounds, Limits, Network, Options};
 use crate::root::Root;
 use crate::sandbox::git::settings::{self, Identity};
 use crate::sandbox::git::{self, GitAccess};
-use crate::sandbox::guard::{Change, Done};
-use crate::sandbox::{
-    Boundary, Ending, Finished, Job, Launcher, Meanwhile, Protected, Sandbox, environment, run, view,
-};
+use crate::sandbox::guard::{Baseline, Change, Done, Gate, Gone};
+use crate::sandbox::{Boundary, Ending, Finished, Job, Launcher, Protected, Sandbox, environment, run, view};
 
 /// Beneath the data folder.
 const REMOVED: &str = "removed";
+const BASELINES: &str = "baselines";
 const GIT_SETTINGS: &str = "gitconfig";
-/// Writes of protected paths that a command has not been told of yet.
-const MAX_WRITES: usize = 1024;
 /// Changes of protected paths that a result names.
-const MAX_TOLD: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// Everything commands have in common.
 pub(crate) struct Commands {
@@ -42,38 +36,11 @@ pub(crate) struct Commands {
     /// Patterns that are protected beyond the policy's own.
     patterns: Vec<String>,
     removed_to: PathBuf,
+    baselines: PathBuf,
     identity: Identity,
     environment: Vec<String>,
     limits: Limits,
     bounds: Bounds,
-    /// Tells running commands what tools write meanwhile.
-    writes: broadcast::Sender<PathBuf>,
-    running: Running,
-}
-
-/// The commands that run now, and the protected paths that were there before the first of them. A command must not take what
-/// another one planted for the person's own.
-#[derive(Default)]
-struct Running {
-    /// Held from the look at the workspace until a command has begun.
-    known: tokio::sync::Mutex<Option<BTreeSet<PathBuf>>>,
-    count: AtomicUsize,
-}
-
-impl Running {
-    fn begin(&self) -> Counted<'_> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        Counted(&self.count)
-    }
-}
-
-/// One command less when it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl Commands {
@@ -81,8 +48,13 @@ impl Commands {
         let readable = view::readable(&options);
         let Options { sandbox, launcher, network, writable, environment, limits, bounds, policy, home, .. } = options;
         let home = home.map(|home| home.canonicalize().unwrap_or(home)).filter(|home| home.parent().is_some());
+        let own = options.data_dir.unwrap_or_else(|| {
+            let user = rustix::process::geteuid().as_raw();
+            std::env::temp_dir().join(format!("codelab-of-{user}"))
+        });
         Self {
-            removed_to: options.data_dir.unwrap_or_else(std::env::temp_dir).join(REMOVED),
+            removed_to: own.join(REMOVED),
+            baselines: own.join(BASELINES),
             identity: Identity::of_person(home.as_deref()),
             patterns: added_patterns(&policy),
             sandbox,
@@ -95,18 +67,16 @@ impl Commands {
             environment,
             limits,
             bounds,
-            writes: broadcast::channel(MAX_WRITES).0,
-            running: Running::default(),
         }
     }
 
-    /// A protected path is about to be written by a tool; `path` is relative to the root. Blocks while a command begins.
-    pub fn announce_write(&self, path: PathBuf) {
-        if let Some(known) = self.running.known.blocking_lock().as_mut() {
-            known.extend(path.ancestors().map(Path::to_owned));
+    /// Held while a tool writes a file: no command begins or ends in between, and those that run are not taken for the writer.
+    pub fn gate(&self, root: &Root) -> Result<Option<Gate>, Refusal> {
+        if self.sandbox.is_none() {
+            return Ok(None);
         }
-        // Without commands nobody listens.
-        let _ = self.writes.send(path);
+        let failed = |source| Refusal::Io { what: "the record of protected paths".to_owned(), source };
+        Baseline::of(&self.baselines, root.path()).gate().map(Some).map_err(failed)
     }
 
     pub fn sandbox(&self) -> &Sandbox {
@@ -126,25 +96,24 @@ impl Commands {
         let mut protected = Protected {
             root: root.path().to_owned(),
             patterns: self.patterns.clone(),
+            left_out: root.private().to_vec(),
             git: access,
             removed_to: self.removed_to.clone(),
+            baselines: self.baselines.clone(),
             ..Protected::default()
         };
         if self.sandbox.is_none() {
             return Ok((boundary, protected));
         }
         let git = git::protect(root.dir(), root.path(), access)?;
-        protected.named = settings::places(root.path());
-        if git.covered.is_empty() {
-            protected.left_out.push(PathBuf::from(".git"));
-        }
+        protected.named = settings::places(root.path(), self.home.as_deref())?;
         match (&self.sandbox, access) {
             (_, GitAccess::Read) | (Sandbox::Landlock, GitAccess::Write) => boundary.readable.extend(git.elsewhere),
             (Sandbox::Bwrap { .. } | Sandbox::None, GitAccess::Write) => boundary.writable.extend(git.elsewhere),
         }
         match (&self.sandbox, access) {
             // Landlock cannot say "all but": the few parts are compared instead, and only git runs.
-            (Sandbox::Landlock, GitAccess::Write) => protected.named.extend(git.read_only),
+            (Sandbox::Landlock, GitAccess::Write) => {}
             (Sandbox::Landlock, GitAccess::Read) => boundary.read_only = absolute(git.read_only),
             (Sandbox::Bwrap { .. } | Sandbox::None, _) => {
                 boundary.pinned = absolute(git.pinned);
@@ -172,6 +141,8 @@ pub(crate) struct Prepared {
     job: Job,
     timeout_seconds: u64,
     scratch: TempDir,
+    /// Because of these the git folder stays read-only.
+    programs: Vec<String>,
 }
 
 /// Whether a person has approved this very command.
@@ -195,8 +166,10 @@ pub(crate) fn prepare(
     if !root.is_in_place() {
         return Err(Refusal::NotStarted("the workspace was moved or replaced".to_owned()));
     }
-    let is_git = approved == Approved::Yes && codelab_policy::git_only(&call.command).is_some();
-    let access = if is_git { GitAccess::Write } else { GitAccess::Read };
+    let is_git = approved == Approved::Yes && codelab_policy::is_git_only(&call.command);
+    // The approval did not name the programs that the repository's settings make git run.
+    let programs = if is_git { settings::programs(root.dir(), root.path()) } else { Vec::new() };
+    let access = if is_git && programs.is_empty() { GitAccess::Write } else { GitAccess::Read };
     let scratch = scratch(root, commands)?;
     let (mut boundary, protected) = commands
         .guarded(root, access)
@@ -215,7 +188,7 @@ pub(crate) fn prepare(
     };
     let timeout_seconds = call.timeout_seconds.unwrap_or(commands.limits.command_timeout_seconds);
     let timeout_seconds = timeout_seconds.min(commands.limits.command_timeout_max_seconds);
-    Ok(Prepared { job, timeout_seconds, scratch })
+    Ok(Prepared { job, timeout_seconds, scratch, programs })
 }
 
 /// A folder for temporary files, with the settings that git has for a person's.
@@ -233,31 +206,15 @@ pub(crate) fn programs_of_git(root: &Root, command: &str) -> Vec<String> {
 }
 
 pub(crate) async fn execute(commands: &Commands, prepared: Prepared, cancel: &CancellationToken) -> Value {
-    let Prepared { mut job, timeout_seconds, scratch } = prepared;
+    let Prepared { job, timeout_seconds, scratch, programs } = prepared;
     let time_limit = Duration::from_secs(timeout_seconds);
-    let finished = {
-        let mut known = commands.running.known.lock().await;
-        if commands.running.count.load(Ordering::SeqCst) == 0 {
-            *known = None;
-        }
-        let _counted = commands.running.begin();
-        job.protected.known = known.clone();
-        let (started, has_started) = oneshot::channel();
-        let meanwhile = Meanwhile { started, allowed: commands.writes.subscribe() };
-        let running = run(&commands.launcher, &job, time_limit, cancel, &commands.limits, meanwhile);
-        let learn = async move {
-            if let Ok(found) = has_started.await {
-                known.get_or_insert(found);
-            }
-        };
-        tokio::join!(running, learn).0
-    };
+    let finished = run(&commands.launcher, &job, time_limit, cancel, &commands.limits).await;
     // However much the command left there.
     tokio::task::spawn_blocking(move || drop(scratch));
-    result(commands, finished, timeout_seconds)
+    result(commands, finished, timeout_seconds, &programs)
 }
 
-fn result(commands: &Commands, finished: Finished, timeout_seconds: u64) -> Value {
+fn result(commands: &Commands, finished: Finished, timeout_seconds: u64, programs: &[String]) -> Value {
     let (exit_code, mut error) = match finished.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Signalled(signal) => (Some(128 + signal), Some(format!("the command was ended by signal {signal}"))),
@@ -270,20 +227,27 @@ fn result(commands: &Commands, finished: Finished, timeout_seconds: u64) -> Valu
     };
     let is_success = exit_code == Some(0) && error.is_none();
     if error.is_none() && !is_success {
-        error = commands.sandbox.explain(&finished.stderr, &commands.bounds);
+        error = explained(commands, &finished.stderr, programs);
     }
     if let Some(limit) = finished.limited {
-        error = Some(format!("{limit}; everything it started was ended"));
+        error = Some(limit);
     }
-    let is_clean = finished.changes.is_empty();
-    if !is_clean {
-        let told: Vec<String> = finished.changes.iter().take(MAX_TOLD).map(tell).collect();
-        let more = finished.changes.len() - told.len();
+    if finished.is_not_compared {
+        let known = error.map(|error| format!("{error}; ")).unwrap_or_default();
+        error = Some(format!(
+            "{known}protected paths were not compared, so that the command may have changed hooks, git's settings, or files of \
+             editors and CI: look at them before you go on"
+        ));
+    }
+    let changes = finished.compared.changes;
+    if !changes.is_empty() {
+        let named: Vec<String> = changes.iter().take(MAX_NAMED).map(described).collect();
+        let more = changes.len() - named.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        error = Some(format!("the command changed what only a person may change: {}{more}", told.join("; ")));
+        error = Some(format!("the command changed what only a person may change: {}{more}", named.join("; ")));
     }
     let mut result = json!({
-        "success": is_success && is_clean,
+        "success": is_success && error.is_none(),
         "exit_code": exit_code,
         "stdout": finished.stdout,
         "stderr": finished.stderr,
@@ -291,17 +255,44 @@ fn result(commands: &Commands, finished: Finished, timeout_seconds: u64) -> Valu
     if finished.is_truncated {
         result["truncated"] = json!(true);
     }
+    if !finished.compared.warnings.is_empty() {
+        result["warnings"] = json!(finished.compared.warnings);
+    }
     if let Some(error) = error {
         result["error"] = json!(error);
     }
     result
 }
 
-fn tell(change: &Change) -> String {
-    let path = change.path.display();
+fn explained(commands: &Commands, stderr: &str, programs: &[String]) -> Option<String> {
+    if programs.is_empty() {
+        return commands.sandbox.explain(stderr, &commands.bounds);
+    }
+    let named = programs.join(", ");
+    Some(format!(
+        "the git folder stayed read-only, because this repository's settings make git run programs ({named}): a person can run \
+         the command outside the sandbox"
+    ))
+}
+
+fn described(change: &Change) -> String {
+    let path = &change.path;
     match &change.done {
-        Done::Removed(to) => format!("{path} was moved to {}", to.display()),
-        Done::PutBack => format!("{path} was put back"),
+        Done::Removed(Gone::MovedTo(place)) => format!("{path} was moved to {place}"),
+        Done::Removed(Gone::Deleted) => format!("{path} was deleted, since it was too much to be kept"),
+        Done::PutBack(instead) => {
+            let places: Vec<&str> = instead.iter().map(place_of).collect();
+            let instead =
+                if places.is_empty() { String::new() } else { format!(" (instead of it: {})", places.join(", ")) };
+            format!("{path} was put back{instead}")
+        }
         Done::Failed(error) => format!("{path} could not be put back: {error}"),
+    }
+}
+
+fn place_of(gone: &Gone) -> &str {
+    match gone {
+        Gone::MovedTo(place) => place,
+        Gone::Deleted => "deleted",
     }
 }

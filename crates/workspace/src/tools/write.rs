@@ -28,10 +28,11 @@ pub(crate) fn write_file(
     policy: &Policy,
     limits: &Limits,
     call: &WriteFile,
-) -> Result<Value, Refusal> {
+) -> Result<(Value, Written), Refusal> {
     let target = root.target(&call.path)?;
-    check_visible(policy, &call.path, &target.real())?;
-    let (size, modified) = match target {
+    let real = target.real();
+    check_visible(policy, &call.path, &real)?;
+    let Stored { bytes, mode, modified } = match target {
         Target::Existing(place) => replace(&place, seen, limits, call)?,
         Target::New { base, base_real, missing } => {
             let Some(content) = &call.content else { return Err(Refusal::Missing(call.path.clone())) };
@@ -43,15 +44,26 @@ pub(crate) fn write_file(
             let folder = create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
             let real: PathBuf = base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect();
             let place = Place { folder, name: name.clone(), real };
-            store(&place, seen, limits, &call.path, content.as_bytes(), None)?
+            store(&place, seen, limits, &call.path, content.as_bytes().to_vec(), None)?
         }
     };
-    Ok(json!({"success": true, "size": size, "timestamp": Timestamp::from(modified)}))
+    let value = json!({"success": true, "size": bytes.len(), "timestamp": Timestamp::from(modified)});
+    Ok((value, Written { real, content: Some(bytes), mode }))
 }
 
-pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Result<Value, Refusal> {
+/// What a tool wrote, for whoever compares protected paths.
+pub(crate) struct Written {
+    /// From the root.
+    pub real: PathBuf,
+    /// None for a folder.
+    pub content: Option<Vec<u8>>,
+    pub mode: u32,
+}
+
+pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Result<(Value, Written), Refusal> {
     let target = root.target(path)?;
-    check_visible(policy, path, &target.real())?;
+    let real = target.real();
+    check_visible(policy, path, &real)?;
     match target {
         Target::Existing(place) => {
             let is_folder = place.metadata().is_ok_and(|metadata| metadata.is_dir());
@@ -63,7 +75,7 @@ pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Resu
             create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
         }
     }
-    Ok(json!({"success": true}))
+    Ok((json!({"success": true}), Written { real, content: None, mode: 0 }))
 }
 
 impl Target {
@@ -86,7 +98,7 @@ fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), Refusal
     Ok(())
 }
 
-fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Result<(u64, SystemTime), Refusal> {
+fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Result<Stored, Refusal> {
     let path = &call.path;
     let metadata = place.metadata().map_err(|error| write_refused(path, error))?;
     if !metadata.is_file() {
@@ -104,7 +116,7 @@ fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Res
         (Some(content), _) => content.as_bytes().to_vec(),
         (None, edits) => edited(file, &metadata, limits, path, edits.as_deref().unwrap_or_default())?,
     };
-    store(place, seen, limits, path, &bytes, Some((&metadata, &before)))
+    store(place, seen, limits, path, bytes, Some((&metadata, &before)))
 }
 
 fn edited(
@@ -155,22 +167,28 @@ fn apply(text: &str, edit: &FileEdit) -> Result<String, usize> {
     }
 }
 
+struct Stored {
+    bytes: Vec<u8>,
+    mode: u32,
+    modified: SystemTime,
+}
+
 /// Writes beside the file and renames. `replaced` is what is expected to be there still.
 fn store(
     place: &Place,
     seen: &Seen,
     limits: &Limits,
     path: &str,
-    bytes: &[u8],
+    bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
-) -> Result<(u64, SystemTime), Refusal> {
+) -> Result<Stored, Refusal> {
     let size = bytes.len() as u64;
     if size > limits.write_bytes {
         return Err(Refusal::TooLarge { path: path.to_owned(), size, max_bytes: limits.write_bytes });
     }
     let refused = |error| write_refused(path, error);
     let (temporary, file) = temporary(&place.folder).map_err(refused)?;
-    let stored = fill(file, bytes, replaced.map(|(metadata, _)| metadata)).map_err(refused).and_then(|modified| {
+    let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata)).map_err(refused).and_then(|filled| {
         if let Some((_, before)) = replaced {
             let mut file = place.open_file(path)?;
             if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
@@ -184,12 +202,12 @@ fn store(
             })?;
         }
         sync_folder(&place.folder).map_err(refused)?;
-        Ok(modified)
+        Ok(filled)
     });
     match stored {
-        Ok(modified) => {
-            seen.remember(&place.real, Fingerprint::of_content(bytes));
-            Ok((size, modified))
+        Ok((mode, modified)) => {
+            seen.remember(&place.real, Fingerprint::of_content(&bytes));
+            Ok(Stored { bytes, mode, modified })
         }
         Err(refusal) => {
             if let Err(error) = place.folder.remove_file(&temporary)
@@ -230,8 +248,8 @@ fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<(
     }
 }
 
-/// The new file gets the old one's mode and, where this process may, its owner.
-fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result<SystemTime> {
+/// The new file gets the old one's mode and, where this process may, its owner. Returns its mode and time.
+fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result<(u32, SystemTime)> {
     file.write_all(bytes)?;
     if let Some(old) = replaced {
         let new = file.metadata()?;
@@ -245,7 +263,8 @@ fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result
         file.set_permissions(old.permissions())?;
     }
     file.sync_all()?;
-    Ok(file.metadata()?.modified()?.into_std())
+    let metadata = file.metadata()?;
+    Ok((metadata.mode(), metadata.modified()?.into_std()))
 }
 
 /// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is not.

@@ -14,9 +14,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Processes with this word among their arguments.
 pub fn running(marker: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.windows(marker.len()).any(|part| part == marker.as_bytes())).count()
+    running_pids(marker).len()
+}
+
+pub fn running_pids(marker: &str) -> Vec<u32> {
+    let has_marker = |path: &std::path::Path| {
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        line.windows(marker.len()).any(|part| part == marker.as_bytes())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| has_marker(&entry.path()));
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 pub async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -184,6 +191,53 @@ async fn an_absolute_path_asks_unless_it_is_beneath_the_root() {
     assert!(asks(&lab.root.join("../a.rs")));
     assert!(asks(&lab.outside.join("secret.txt")));
     assert!(asks(&lab.home.join(".bashrc")));
+}
+
+/// A link gives a file a name that the policy lets pass.
+#[tokio::test]
+async fn a_link_to_something_else_than_its_name_says_asks() {
+    let lab = Lab::behind(&Sandbox::Landlock);
+    lab.write("Makefile", "test:\n\ttrue\n");
+    lab.write("src/a.py", "pass\n");
+    lab.write("data/real.txt", "text\n");
+    for (target, link) in [
+        ("Makefile", "notes.txt"),
+        ("src/a.py", "out.log"),
+        ("src", "data/code"),
+        ("/etc", "etc"),
+        ("../outside.txt", "up.txt"),
+        ("src/new.py", "later.txt"),
+        (".git/config", "settings.txt"),
+        ("data/real.txt", "alias.txt"),
+        ("../src/a.py", "data/notes.log"),
+        ("data", "folder"),
+    ] {
+        std::os::unix::fs::symlink(target, lab.root.join(link)).unwrap();
+    }
+    let reason = |command: &str, cwd: Option<&str>| {
+        let arguments = arguments_of("execute_command", json!({"command": command, "cwd": cwd}));
+        match lab.workspace.review(&arguments) {
+            Verdict::Ask(ask) => Some(ask.reason),
+            Verdict::Allow => None,
+        }
+    };
+    for command in [
+        "printf x > notes.txt",
+        "echo x >> ./out.log",
+        "cat etc/passwd",
+        "cat up.txt",
+        "echo x > later.txt",
+        "cat settings.txt",
+        "for f in notes.txt; do cat $f; done",
+        "sort --output=notes.txt data/real.txt",
+    ] {
+        let reason = reason(command, None).unwrap_or_else(|| panic!("{command} passed"));
+        assert!(reason.contains("symbolic link") || command.starts_with("sort"), "{command}: {reason}");
+    }
+    assert!(reason("cat notes.log", Some("data")).is_some());
+    for command in ["cat alias.txt", "echo x > alias.txt", "cat folder/real.txt", "cat data/real.txt", "cat src/a.py"] {
+        assert_eq!(reason(command, None), None, "{command}");
+    }
 }
 
 #[tokio::test]

@@ -1,19 +1,21 @@
 //! What the policy protects in a workspace, behind each wall: nothing a command does to it lasts, and nothing is lost.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use codelab_policy::Verdict;
-use codelab_workspace::Sandbox;
+use codelab_workspace::{Call, Sandbox};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::commands::wait_until;
+use crate::commands::{marker, running_pids, wait_until};
 use crate::lab::{Lab, arguments_of, error};
 use crate::walls::walls;
 
 /// Files of people, in a repository that has commits.
-fn project(sandbox: &Sandbox) -> Lab {
+pub fn project(sandbox: &Sandbox) -> Lab {
     let lab = Lab::new();
     fs::write(lab.home.join(".gitconfig"), "[user]\n\tname = Ann \\\"A\\\" B\n\temail = ann@example.org\n").unwrap();
     let lab = lab.reopened(sandbox);
@@ -37,7 +39,7 @@ const MINE: [&str; 5] = [
     "deploy/prod.yaml",
 ];
 
-fn assert_as_it_was(lab: &Lab, context: &str) {
+pub fn assert_as_it_was(lab: &Lab, context: &str) {
     for path in MINE {
         assert_eq!(lab.read(path), "mine", "{context}: {path}");
     }
@@ -50,18 +52,28 @@ fn assert_as_it_was(lab: &Lab, context: &str) {
         "packages/new/.git",
         ".githooks",
         "src/.vscode/tasks.json",
+        "src/link/.vscode",
+        "src/.envrc",
+        "src/y/.vscode/tasks.json",
+        "src/z/.envrc",
         "x.code-workspace",
         ".gitlab-ci.yml",
         ".gitmodules",
     ] {
-        assert!(!lab.root.join(path).exists(), "{context}: {path} is there");
+        assert!(fs::symlink_metadata(lab.root.join(path)).is_err(), "{context}: {path} is there");
     }
+    let not_text = std::ffi::OsStr::from_bytes(b"src/\xff/.vscode/tasks.json");
+    assert!(!lab.root.join(not_text).exists(), "{context}: what lies in a folder whose name is not text is there");
 }
 
 #[tokio::test]
 async fn what_is_protected_is_as_it_was_after_every_command() {
     for sandbox in walls("protected paths").await {
         let lab = project(&sandbox);
+        // A folder that this user could not read before the command, either.
+        let closed = lab.root.join("src/closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         for command in [
             "echo evil > .vscode/tasks.json",
             "echo evil > .github/workflows/ci.yml; echo evil > .github/workflows/evil.yml",
@@ -78,16 +90,24 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
             "echo evil > .mcp.json; echo evil > .gitlab-ci.yml; echo evil > .gitmodules",
             "mkdir -p packages/ui/.git/hooks packages/new/.git && echo evil > packages/ui/.git/hooks/post-checkout",
             "git init -q packages/new",
+            // Folders that this user may not read or change any more.
+            "mkdir src/x; chmod 0 src/x; echo evil > src/.envrc && mkdir -p src/.vscode && echo evil > src/.vscode/tasks.json",
+            "mkdir -p src/y/.vscode && echo evil > src/y/.vscode/tasks.json && chmod 0 src/y",
+            "mkdir -p src/z && echo evil > src/z/.envrc && chmod 555 src/z",
+            // Names that are not text, and links by which a folder has another name.
+            "mkdir -p src/$'\\xff'/.vscode && echo evil > src/$'\\xff'/.vscode/tasks.json",
+            "mkdir -p src/link && echo evil > src/link/tasks.json && ln -s . src/link/.vscode",
             "mkdir -p packages/ui/.git && printf '[core]\\n\\tfsmonitor = ./evil\\n' > packages/ui/.git/config; \
              mkdir -p packages/ui/.git/refs packages/ui/.git/objects; echo 'ref: refs/heads/x' > packages/ui/.git/HEAD",
         ] {
             let result = lab.command(command).await;
             assert_as_it_was(&lab, &format!("{sandbox:?} {command}: {result}"));
             let told = result["error"].as_str().unwrap_or_default();
-            let is_told =
-                told.contains("only a person may change") || told.contains("sandbox") || result["success"] == true;
+            let is_told = told.contains("only a person may change") || told.contains("sandbox");
             assert!(is_told, "{sandbox:?} {command}: {result}");
         }
+        assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0, "{sandbox:?}");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
         // What was removed is kept.
         let result = lab.command("echo evil > .envrc").await;
         if let Some(to) = error(&result).split("moved to ").nth(1) {
@@ -150,6 +170,22 @@ async fn an_approved_git_command_may_write_the_repository_but_not_what_runs_prog
             let result = lab.approved(command).await;
             assert_eq!(lab.read(".git/config"), config, "{sandbox:?} {command}: {result}");
         }
+        // Neither an editor nor a signature: both are programs that the settings name.
+        let own = lab.read(".git/config");
+        lab.write(".git/config", format!("{own}[core]\n\teditor = touch src/editor-ran\n[commit]\n\tgpgSign = true\n"));
+        let result = lab.approved("git commit --amend").await;
+        assert_eq!(result["success"], true, "{sandbox:?}: {result}");
+        assert!(!lab.root.join("src/editor-ran").exists(), "{sandbox:?}: an editor ran");
+        // Nobody was asked about the programs of this repository.
+        lab.write(".git/config", format!("{own}[filter \"x\"]\n\tclean = touch .git/filter-ran; cat\n"));
+        lab.write("src/.gitattributes", "*.txt filter=x\n");
+        lab.write("src/d.txt", "four\n");
+        let result = lab.approved("git add src/d.txt && git commit -qm fourth").await;
+        assert!(error(&result).contains("filter.x.clean"), "{sandbox:?}: {result}");
+        assert!(!lab.root.join(".git/filter-ran").exists(), "{sandbox:?}: a filter wrote to the git folder");
+        fs::remove_file(lab.root.join("src/.gitattributes")).unwrap();
+        fs::remove_file(lab.root.join("src/d.txt")).unwrap();
+        lab.write(".git/config", own);
         // With another program in it, it is a command like others.
         for command in ["git status && touch .git/x", "git log -1 > .git/y", "git status | tee .git/z"] {
             lab.approved(command).await;
@@ -199,6 +235,8 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
             let reason = asks(&lab, command).unwrap_or_else(|| panic!("{command} with {setting} passed"));
             assert!(reason.contains("Git would run programs"), "{command}: {reason}");
         }
+        // A question about something else names them, too.
+        assert!(asks(&lab, "git add src").is_some_and(|reason| reason.contains("Git would run programs")), "{setting}");
         assert_eq!(asks(&lab, "ls -la"), None);
     }
     // A repository inside the repository, and a settings file that never ends.
@@ -208,6 +246,11 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
     fs::create_dir_all(lab.root.join("vendor/x/.git/refs")).unwrap();
     fs::create_dir_all(lab.root.join("vendor/x/.git/objects")).unwrap();
     assert!(asks(&lab, "git -C vendor/x status").is_some());
+    let crowded = project(&sandbox);
+    for number in 0..70 {
+        fs::create_dir_all(crowded.root.join(format!("vendor/{number}/.git"))).unwrap();
+    }
+    assert!(asks(&crowded, "git status").is_some_and(|reason| reason.contains("more repositories")));
     fs::remove_file(lab.root.join("vendor/x/.git/config")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(lab.root.join("vendor/x/.git/config")).status().unwrap();
     assert!(made.success());
@@ -239,7 +282,8 @@ async fn what_git_would_run_is_switched_off_even_where_nobody_asked() {
 async fn what_a_person_lets_a_tool_write_meanwhile_stays() {
     for sandbox in walls("meanwhile").await {
         let lab = project(&sandbox);
-        let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc";
+        let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc; \
+                    echo evil > src/.husky/pre-push";
         let (result, ()) = tokio::join!(lab.command(wait), async {
             wait_until("the command runs", || lab.root.join("src/started").exists()).await;
             for (path, content) in [(".github/workflows/new.yml", "new"), (".vscode/tasks.json", "changed")] {
@@ -247,8 +291,13 @@ async fn what_a_person_lets_a_tool_write_meanwhile_stays() {
                 let written = lab.call("write_file", json!({"path": path, "content": content})).await;
                 assert_eq!(written["success"], true, "{sandbox:?}: {written}");
             }
+            // The person agreed to the folder, and not to what a command puts into it.
+            let made = lab.call("create_directory", json!({"path": "src/.husky"})).await;
+            assert_eq!(made["success"], true, "{sandbox:?}: {made}");
             lab.write("src/go", "");
         });
+        let planted = lab.root.join("src/.husky/pre-push");
+        assert!(planted.parent().unwrap().is_dir() && !planted.exists(), "{sandbox:?}: {result}");
         assert!(error(&result).contains("src/.envrc was moved"), "{sandbox:?}: {result}");
         assert_eq!(
             (lab.read(".github/workflows/new.yml"), lab.read(".vscode/tasks.json")),
@@ -272,5 +321,209 @@ async fn one_command_does_not_keep_what_another_planted() {
         for path in ["src/x/.envrc", "src/y/.envrc"] {
             assert!(!lab.root.join(path).exists(), "{sandbox:?}: {path}");
         }
+    }
+}
+
+/// Whichever client started them, and whichever ends first.
+#[tokio::test]
+async fn commands_that_overlap_are_compared_with_what_was_before_all_of_them() {
+    for sandbox in walls("overlap").await {
+        let lab = project(&sandbox);
+        let other = lab.second(&sandbox);
+        let change = "mv packages/ui packages/old; mkdir -p packages/ui/.vscode; \
+                      echo evil > packages/ui/.vscode/settings.json; echo evil > .husky/pre-commit; touch src/changed; \
+                      while [ ! -e src/go ]; do sleep 0.02; done";
+        let stay = "touch src/staying; while [ ! -e src/end ]; do sleep 0.02; done; \
+                    mkdir -p .git/hooks && echo evil > .git/hooks/pre-push && touch src/wrote";
+        let arguments = arguments_of("execute_command", json!({"command": stay, "timeout_seconds": 60}));
+        let first_has_ended = std::sync::atomic::AtomicBool::new(false);
+        tokio::join!(
+            async {
+                lab.command(change).await;
+                first_has_ended.store(true, std::sync::atomic::Ordering::SeqCst);
+            },
+            async {
+                wait_until("the first runs", || lab.root.join("src/changed").exists()).await;
+                let call = Call { user_id: None, arguments: &arguments, is_approved: false };
+                other.run(call, CancellationToken::new()).await
+            },
+            async {
+                wait_until("both run", || lab.root.join("src/staying").exists()).await;
+                lab.write("src/go", "");
+                wait_until("the first has ended", || first_has_ended.load(std::sync::atomic::Ordering::SeqCst)).await;
+                lab.write("src/end", "");
+            }
+        );
+        assert_as_it_was(&lab, &format!("{sandbox:?}"));
+        assert!(!lab.root.join("src/wrote").exists(), "{sandbox:?}");
+    }
+}
+
+/// The cover of a git folder that does not exist stays until the last command has ended.
+#[tokio::test]
+async fn a_command_does_not_lose_its_cover_when_another_one_ends() {
+    for sandbox in walls("cover").await {
+        let lab = Lab::behind(&sandbox);
+        lab.write("src/a.txt", "one\n");
+        let plant = "touch src/staying; while [ ! -e src/end ]; do sleep 0.02; done; \
+                     mkdir -p .git/hooks && echo evil > .git/hooks/pre-push && touch src/wrote";
+        tokio::join!(lab.command(plant), async {
+            wait_until("the first runs", || lab.root.join("src/staying").exists()).await;
+            lab.command("true").await;
+            lab.write("src/end", "");
+        });
+        assert!(!lab.root.join(".git").exists(), "{sandbox:?}");
+        let is_covered = matches!(sandbox, Sandbox::Bwrap { .. });
+        assert!(!is_covered || !lab.root.join("src/wrote").exists(), "{sandbox:?}: the folder was there for a moment");
+    }
+}
+
+/// A file that somebody outside replaces has no mount any more.
+#[tokio::test]
+async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
+    for sandbox in walls("replaced").await {
+        let lab = project(&sandbox);
+        let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > .vscode/tasks.json";
+        tokio::join!(lab.command(wait), async {
+            wait_until("the command runs", || lab.root.join("src/started").exists()).await;
+            // What is changed in place beneath a mount that holds can only be the person's doing.
+            lab.write(".husky/pre-commit", "edited");
+            lab.write("new", "mine");
+            fs::rename(lab.root.join("new"), lab.root.join(".vscode/tasks.json")).unwrap();
+            lab.write("src/go", "");
+        });
+        assert_eq!(lab.read(".vscode/tasks.json"), "mine", "{sandbox:?}");
+        let is_mounted = matches!(sandbox, Sandbox::Bwrap { .. });
+        assert_eq!(lab.read(".husky/pre-commit"), if is_mounted { "edited" } else { "mine" }, "{sandbox:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_protected_links_and_settings_lead_to_is_protected_too() {
+    for sandbox in walls("links").await {
+        let lab = Lab::behind(&sandbox);
+        lab.write("tools/husky/pre-commit", "mine");
+        lab.write("tools/ci/tasks.json", "mine");
+        lab.link(".husky", "tools/husky");
+        lab.link(".vscode", "tools/ci");
+        lab.git(&["init", "-q", "."]);
+        lab.git(&["config", "core.hooksPath", "tools/later"]);
+        lab.write("tools/nested/a.txt", "");
+        lab.git(&["init", "-q", "tools/nested"]);
+        lab.git(&["-C", "tools/nested", "config", "core.hooksPath", "own/hooks"]);
+        for command in [
+            "echo evil > tools/husky/pre-commit",
+            "echo evil > tools/husky/commit-msg",
+            "rm -r tools/husky; ln -s ../.. tools/husky",
+            "echo evil > tools/ci/tasks.json; echo evil > tools/ci/launch.json",
+            "mkdir -p tools/later; echo evil > tools/later/pre-push",
+            "mkdir -p tools/nested/own/hooks; echo evil > tools/nested/own/hooks/pre-push",
+        ] {
+            let result = lab.command(command).await;
+            let kept = ["tools/husky/pre-commit", "tools/ci/tasks.json"].map(|path| lab.read(path));
+            assert_eq!(kept, ["mine", "mine"], "{sandbox:?} {command}: {result}");
+            for path in ["tools/husky/commit-msg", "tools/ci/launch.json", "tools/later", "tools/nested/own/hooks"] {
+                assert!(!lab.root.join(path).exists(), "{sandbox:?} {command}: {path}: {result}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_too_large_to_keep_is_not_taken_away() {
+    for sandbox in walls("large").await {
+        let lab = Lab::behind(&sandbox);
+        let content = "x".repeat(5_000_000);
+        lab.write("src/.yarn/release.cjs", &content);
+        let result = lab.command("touch src/.yarn/release.cjs").await;
+        assert_eq!(lab.read("src/.yarn/release.cjs"), content, "{sandbox:?}: {result}");
+        assert!(!error(&result).is_empty());
+        let result = lab.command("echo evil > src/other; mv src/other src/.yarn/release.cjs").await;
+        let said = error(&result);
+        if let Some(place) = said.split("moved to ").nth(1) {
+            assert_eq!(fs::read_to_string(place).unwrap(), "evil\n", "{sandbox:?}: {result}");
+        } else {
+            assert_eq!(lab.read("src/.yarn/release.cjs"), content, "{sandbox:?}: {result}");
+        }
+    }
+}
+
+/// Its supervisor is gone, and with it the comparison.
+#[tokio::test]
+async fn a_command_that_was_not_compared_is_told_at_once_and_by_the_next_one() {
+    for sandbox in walls("lost").await {
+        let lab = project(&sandbox);
+        let plant = format!("echo evil > src/.envrc; touch src/started; exec sleep {}", marker(300));
+        let (result, ()) = tokio::join!(lab.command(&plant), async {
+            wait_until("the command runs", || lab.root.join("src/started").exists()).await;
+            let supervisor = ancestor_below_this(&marker(300));
+            let done = std::process::Command::new("kill").args(["-9", &supervisor.to_string()]).status().unwrap();
+            assert!(done.success());
+        });
+        assert!(error(&result).contains("protected paths were not compared"), "{sandbox:?}: {result}");
+        for pid in running_pids(&marker(300)) {
+            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        wait_until("nothing is left", || running_pids(&marker(300)).is_empty()).await;
+        let result = lab.command("true").await;
+        assert!(
+            result["warnings"][0].as_str().is_some_and(|text| text.contains("src/.envrc")),
+            "{sandbox:?}: {result}"
+        );
+        assert_eq!(lab.command("true").await["warnings"], Value::Null, "{sandbox:?}");
+    }
+}
+
+/// The process that this one started, of those above the process with the marker.
+fn ancestor_below_this(marker: &str) -> u32 {
+    let own = std::process::id();
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse::<u32>().unwrap()
+    };
+    let mut pid = running_pids(marker)[0];
+    while parent(pid) != own {
+        pid = parent(pid);
+    }
+    pid
+}
+
+/// Putting things back has its own time.
+#[tokio::test]
+async fn the_time_of_a_command_does_not_run_while_it_is_compared() {
+    let Some(sandbox) = walls("comparing").await.into_iter().next() else { return };
+    let lab = project(&sandbox);
+    let command = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc";
+    let call = lab.call("execute_command", json!({"command": command, "timeout_seconds": 2}));
+    let (result, ()) = tokio::join!(call, async {
+        wait_until("the command runs", || lab.root.join("src/started").exists()).await;
+        let place = fs::read_dir(lab.data.join("baselines")).unwrap().next().unwrap().unwrap().path();
+        let gate = fs::File::open(place.join("gate")).unwrap();
+        gate.lock().unwrap();
+        lab.write("src/go", "");
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    });
+    assert_eq!(result["exit_code"], 0, "{result}");
+    assert!(error(&result).contains("src/.envrc was moved"), "{result}");
+}
+
+/// CodeLab writes there itself while commands run, and no command can.
+#[tokio::test]
+async fn a_data_folder_in_the_workspace_is_left_alone() {
+    for sandbox in walls("data").await {
+        let lab = Lab::new();
+        let (root, data) = (lab.root.clone(), lab.root.join(".codelab"));
+        fs::create_dir(&data).unwrap();
+        lab.write("src/a.txt", "");
+        let mut options = codelab_workspace::Options::new(crate::lab::launcher());
+        options.home = Some(lab.home.clone());
+        options.data_dir = Some(data.clone());
+        options.sandbox = sandbox.clone();
+        let lab = lab.moved_to(root, options);
+        let result = lab.command("cat .codelab/*; echo evil > src/.envrc").await;
+        assert!(error(&result).contains("src/.envrc was moved"), "{sandbox:?}: {result}");
+        assert!(!error(&result).contains(".codelab was"), "{sandbox:?}: {result}");
+        assert_eq!(lab.command("true").await["success"], true, "{sandbox:?}");
+        assert!(data.join("removed").is_dir(), "{sandbox:?}");
     }
 }

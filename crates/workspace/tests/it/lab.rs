@@ -62,15 +62,24 @@ impl Lab {
         Self { workspace, root, outside, home, data, _folder: folder }
     }
 
-    /// The same folders, opened by a client that starts now.
-    pub fn reopened(self, sandbox: &Sandbox) -> Self {
+    fn options(&self, sandbox: &Sandbox) -> Options {
         let mut options = Options::new(launcher());
         options.home = Some(self.home.clone());
         options.data_dir = Some(self.data.clone());
         options.sandbox = sandbox.clone();
         options.policy = options.policy.protect("deploy");
-        let root = self.root.clone();
+        options
+    }
+
+    /// The same folders, opened by a client that starts now.
+    pub fn reopened(self, sandbox: &Sandbox) -> Self {
+        let (root, options) = (self.root.clone(), self.options(sandbox));
         self.moved_to(root, options)
+    }
+
+    /// The same folder, opened by another client at the same time.
+    pub fn second(&self, sandbox: &Sandbox) -> Workspace {
+        Workspace::open(&self.root, self.options(sandbox)).unwrap()
     }
 
     /// The same folders with another root.

@@ -10,6 +10,7 @@ mod guarded;
 mod journal;
 mod lab;
 mod paths;
+mod planted;
 mod probe;
 mod races;
 mod walls;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 
 use codelab_workspace::{Network, Sandbox};
@@ -21,6 +22,9 @@ pub async fn walls(test: &str) -> Vec<Sandbox> {
             Err(reason) => eprintln!("{test}: not behind {}: {reason}", sandbox.as_str()),
         }
     }
+    // Otherwise every test of a wall would pass without one.
+    let is_expected = std::env::var_os("CODELAB_TEST_WITHOUT_WALLS").is_none();
+    assert!(!found.is_empty() || !is_expected, "{test}: no wall works here; CODELAB_TEST_WITHOUT_WALLS=1 accepts that");
     found
 }
 
@@ -60,7 +64,9 @@ async fn ordinary_work_is_possible() {
     for sandbox in walls("work").await.into_iter().chain(is_there.then_some(old)) {
         let lab = Lab::behind(&sandbox);
         repository(&lab);
+        fs::write(lab.root.join(std::ffi::OsStr::from_bytes(b"not \xff text")), "").unwrap();
         for (command, expected) in [
+            ("cat /proc/self/oom_score_adj", "500\n"),
             ("cat src/main.rs", "fn main() {}\n"),
             ("echo new > src/new.txt && mkdir src/deep && mv src/new.txt src/deep/ && cat src/deep/new.txt", "new\n"),
             ("printf 'a\\nb\\n' | sort -r | tr -d '\\n'", "ba"),
@@ -210,6 +216,27 @@ async fn a_plain_folder_is_writable_at_its_top() {
         let lab = Lab::behind(&sandbox);
         let result = lab.command("echo x > a.txt && mkdir target && mv a.txt target/b.txt && cat target/b.txt").await;
         assert_eq!(result["stdout"], "x\n", "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_readable_by_name_is_seen_wherever_it_lies_but_not_a_home_in_it() {
+    for sandbox in walls("readable").await {
+        let shared = tempfile::tempdir().unwrap();
+        fs::write(shared.path().join("tool"), "tool\n").unwrap();
+        let lab = Lab::new();
+        fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
+        let (base, root) = (lab.home.parent().unwrap().to_owned(), lab.root.clone());
+        let mut options = codelab_workspace::Options::new(launcher());
+        options.home = Some(lab.home.clone());
+        options.data_dir = Some(lab.data.clone());
+        options.sandbox = sandbox.clone();
+        options.readable = vec![base.clone(), shared.path().to_owned(), base.join("missing")];
+        let lab = lab.moved_to(root, options);
+        let result = lab.command(&format!("cat {}/tool", shared.path().display())).await;
+        assert_eq!(result["stdout"], "tool\n", "{sandbox:?}: {result}");
+        let result = lab.command(&format!("cat {}/notes.txt", lab.home.display())).await;
+        assert!(!result.to_string().contains(CANARY), "{sandbox:?}: {result}");
     }
 }
 

@@ -13,10 +13,9 @@ pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Opt
         let advice = "Make secrets with `openssl rand -hex 32`, or listen on 127.0.0.1.";
         return Finding::problem(CHECK, format!("A server does not start: {error}."), advice);
     }
-    let master_key = match MasterKey::find(settings) {
-        Ok(key) => key,
-        Err(error) => return unreadable(&error.to_string()),
-    };
+    if let Err(error) = MasterKey::find(settings) {
+        return unreadable(&error.to_string());
+    }
     if let Err(error) = Secrets::find_internal_key(settings) {
         return unreadable(&error.to_string());
     }
@@ -38,18 +37,13 @@ pub fn check(subject: &Subject, audit_key_fits: Option<bool>, takes_our_key: Opt
     if let Some(finding) = unreadable_public_key(subject) {
         return finding;
     }
-    let mut short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
-    let mut advice = "Make longer ones with `openssl rand -hex 32`.".to_owned();
-    if master_key.as_ref().is_some_and(MasterKey::is_short) {
-        short.push("CODELAB_MASTER_KEY");
-        advice.push_str(" A new CODELAB_MASTER_KEY cannot verify earlier decisions.");
-    }
+    let short: Vec<&str> = Secrets::short(settings).into_iter().map(|(name, _)| name).collect();
     match short.is_empty() {
         true => Finding::ok(CHECK, described(subject, audit_key_fits.is_some())),
         false => Finding::warning(
             CHECK,
             format!("Shorter than 32 bytes, and so easier to guess: {}.", short.join(", ")),
-            advice,
+            "Make longer ones with `openssl rand -hex 32`.",
         ),
     }
 }

@@ -10,7 +10,7 @@ use codelab_terminal::Question;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::super::hands::{ask, confirm, show_call};
+use super::super::hands::{allows, ask, in_one_line};
 use super::super::note;
 use super::Approve;
 
@@ -73,9 +73,12 @@ impl Approver {
             return NOBODY_ANSWERS.to_owned();
         }
         let _alone = self.terminal.lock().await;
-        note(&format!("{} asks: {}", question.agent, visible(&question.question)));
+        note(&format!("{} asks:", question.agent));
+        for line in question.question.lines() {
+            note(&format!("  | {}", visible(line)));
+        }
         for option in &question.options {
-            note(&format!("  - {}", visible(option)));
+            note(&format!("  - {}", in_one_line(option)));
         }
         let answer = ask("> ").await.unwrap_or_default();
         if answer.trim().is_empty() { NOBODY_ANSWERS.to_owned() } else { answer.trim().to_owned() }
@@ -87,8 +90,7 @@ impl Approver {
             Approve::All => true,
             Approve::Ask => {
                 let _alone = self.terminal.lock().await;
-                show_call(reason, tool, arguments);
-                confirm("Allow it?").await
+                allows("Allow it?", reason, tool, arguments).await
             }
         };
         if !is_granted {

@@ -4,7 +4,7 @@ use codelab_policy::visible;
 use codelab_protocol::{CallOutcome, ChatEvent, ChatEventBody, SessionId};
 use serde_json::json;
 
-use super::super::hands::call_line;
+use super::super::hands::{call_line, in_one_line};
 use super::super::{note, say};
 use super::run::Ending;
 
@@ -56,20 +56,22 @@ fn line_of(body: &ChatEventBody) -> Option<String> {
     Some(match body {
         // The way back at the end of a turn is nobody's taking over.
         ChatEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => return None,
-        ChatEventBody::AgentSwitched(switch) => format!("{} takes over: {}", switch.to_agent, visible(&switch.reason)),
+        ChatEventBody::AgentSwitched(switch) => {
+            format!("{} takes over: {}", switch.to_agent, in_one_line(&switch.reason))
+        }
         ChatEventBody::TaskPlanCreated(plan) => {
             format!("plan of {} tasks, about ${:.4}", plan.tasks.len(), plan.estimated_cost_usd)
         }
         ChatEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
         ChatEventBody::TaskStarted(task) => {
-            format!("{} ({}): {}", task.task_id, task.agent, visible(&task.description))
+            format!("{} ({}): {}", task.task_id, task.agent, in_one_line(&task.description))
         }
-        ChatEventBody::TaskFailed(task) => format!("{} failed: {}", task.task_id, visible(&task.error.message)),
+        ChatEventBody::TaskFailed(task) => format!("{} failed: {}", task.task_id, in_one_line(&task.error.message)),
         ChatEventBody::TaskSkipped(task) => format!("{} skipped because of {}", task.task_id, task.because_of),
         ChatEventBody::ToolCall(call) => call_line(&call.call.tool_call.name, &call.call.tool_call.arguments),
         ChatEventBody::ApprovalRequest(asked) => {
             let call = call_line(&asked.approval.tool_name, &asked.approval.arguments);
-            format!("needs approval: {call} ({})", visible(&asked.approval.reason))
+            format!("needs approval: {call} ({})", in_one_line(&asked.approval.reason))
         }
         ChatEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
         ChatEventBody::ToolCallClosed(closed) => match closed.outcome {
@@ -77,8 +79,8 @@ fn line_of(body: &ChatEventBody) -> Option<String> {
             CallOutcome::Expired => "nobody took the call in time".to_owned(),
             CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled => return None,
         },
-        ChatEventBody::Question(question) => format!("{} asks: {}", question.agent, visible(&question.question)),
-        ChatEventBody::Error(error) => format!("error: {}", visible(&error.error.message)),
+        ChatEventBody::Question(question) => format!("{} asks: {}", question.agent, in_one_line(&question.question)),
+        ChatEventBody::Error(error) => format!("error: {}", in_one_line(&error.error.message)),
         _ => return None,
     })
 }

@@ -185,7 +185,7 @@ const RUFF: Rule = Rule::Commands(
     ],
 );
 
-/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`.
+/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may say `fix = true`.
 const RUFF_CHECK: Options = Options {
     flags: "neqv",
     long: &[
@@ -209,6 +209,7 @@ const RUFF_CHECK: Options = Options {
         (Number, &["line-length"]),
         (Text, &["exclude", "extend-exclude"]),
     ],
+    needs: &["diff", "isolated", "no-fix", "show-files"],
     ..CHECKS
 };
 

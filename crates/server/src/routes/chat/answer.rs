@@ -116,7 +116,7 @@ async fn next_event(reader: &mut Reader) -> ApiResult<Option<ChatEvent>> {
         match reader.next().await? {
             Some(Item::Event(stored)) => return parse(&stored.body).map(Some),
             Some(Item::Settled(_)) | None => return Ok(None),
-            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::NotStored(error)) => return Err(ApiError::outcome_not_stored(error, None)),
             Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. } | large!()) => {}
         }
     }
@@ -156,7 +156,9 @@ impl Seen {
                 self.note(event);
             }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
-            Some(Item::NotStored(error)) => return Err(ApiError::not_stored(error)),
+            Some(Item::NotStored(error)) => {
+                return Err(ApiError::outcome_not_stored(error, self.user_message.as_ref()));
+            }
             Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. } | large!()) => {}
             // The server stops; the turn goes on when it is back.
             None => {
@@ -237,11 +239,14 @@ impl Seen {
             error_type: None,
             error_code: None,
             detail: None,
+            details: None,
         };
         let mut wait = None;
         let code = match status {
             TurnStatus::Completed => {
                 if let Some(completed) = self.completed.take() {
+                    // An answer can be what was done until a person stopped it.
+                    answer.success = completed.success;
                     answer.response_message_id = Some(completed.message_id);
                     answer.agent = completed.agent;
                     answer.response = Some(completed.response);
@@ -262,6 +267,7 @@ impl Seen {
                 answer.detail = Some(error.message.clone());
                 answer.error = Some(error.message);
                 wait = retry_after(&error.details);
+                answer.details = Some(error.details);
                 code
             }
             TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer => {
@@ -285,5 +291,33 @@ fn failure(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::QueueFull => (StatusCode::TOO_MANY_REQUESTS, "unavailable"),
         ErrorCode::Cancelled => (StatusCode::CONFLICT, "cancelled"),
         _ => (StatusCode::BAD_GATEWAY, "execution"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_a_person_stopped_is_no_success() {
+        let agent = AgentName::parse("agent_coder").expect("a name");
+        for success in [true, false] {
+            let mut seen = Seen::new(agent.clone());
+            seen.user_message = Some(MessageId::parse("m-1").expect("an id"));
+            seen.completed = Some(TaskCompleted {
+                origin: Default::default(),
+                agent: agent.clone(),
+                success,
+                response: "Stopped here.".to_owned(),
+                message_id: MessageId::parse("m-2").expect("an id"),
+                context: Vec::new(),
+                usage: None,
+            });
+            let response = seen.answer(TurnStatus::Completed).expect("an answer");
+            assert_eq!(response.status(), StatusCode::OK);
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            let body: DirectAnswer = serde_json::from_slice(&body).expect("an answer");
+            assert_eq!((body.success, body.response.as_deref()), (success, Some("Stopped here.")));
+        }
     }
 }

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, ErrorBody, ErrorCode, HitlDecision,
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, DirectAnswer, ErrorBody, ErrorCode, HitlDecision,
     MessageAccepted, OpenApproval,
 };
 
@@ -15,7 +15,7 @@ use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
 use super::super::{Invalid, Refused, decisions};
 use super::messages::wants_events;
-use super::{MyChat, answer};
+use super::{MyChat, answer, state_of};
 use crate::app::App;
 use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult};
@@ -86,7 +86,7 @@ pub(in super::super) async fn decide(
 /// Answer a question
 ///
 /// The answer is a user's message of the session, so the reply is that of a message: its events with
-/// `Accept: text/event-stream`, otherwise its `message_id` as soon as it is durable.
+/// `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a plan is answered at once.
 #[utoipa::path(
     post,
     path = "/my/chat/{session_id}/questions/{call_id}/answer",
@@ -95,10 +95,14 @@ pub(in super::super) async fn decide(
     params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The question")),
     request_body = AnswerQuestion,
     responses(
-        (status = 200, description = "The events of the answer", body = ChatFrame, content_type = "text/event-stream"),
-        (status = 202, description = "Answered and durable; the turn goes on", body = MessageAccepted),
+        (status = 200, description = "The end of the direct call that asked, or the events of the answer", content(
+            (DirectAnswer = "application/json"), (ChatFrame = "text/event-stream"),
+        )),
+        (status = 202, description = "Answered and durable; the plan goes on", body = MessageAccepted),
         (status = 404, description = "Unknown session or question", body = ErrorBody),
-        (status = 409, description = "Answered or cancelled already", body = ErrorBody),
+        (status = 409, description = "Answered or cancelled already; the direct call was cancelled", body = ErrorBody),
+        (status = 502, description = "The direct call failed", body = DirectAnswer),
+        (status = 504, description = "The direct call took too long", body = DirectAnswer),
         Refused,
         Invalid,
     ),
@@ -113,10 +117,12 @@ pub(in super::super) async fn answer(
     let text = body.answer.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("answer"))?;
     // Before the answer is taken: one whose stream is refused is not given.
     let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
+    // While a direct call waits for its answer, its agent is the session's.
+    let agent = state_of(&chat.row)?.current_agent().clone();
     let reader = app.runtime.chat_answer(&chat.row, call_id, text).await?;
     match place {
         Some(place) => Ok(sse::chat_response(reader, chat.id().clone(), place)),
-        None => answer::accepted(reader).await,
+        None => answer::direct(&app, &chat.row, reader, agent).await,
     }
 }
 

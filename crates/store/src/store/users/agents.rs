@@ -9,6 +9,7 @@ use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
+use crate::store::life::note_erased;
 use crate::user::{AgentChange, AgentRow, NewAgent};
 
 macro_rules! select_agents {
@@ -53,9 +54,9 @@ const SET_ALLOWED_TOOLS: &str = "UPDATE project_agents SET allowed_tools = $1 WH
 const SET_FILE_RESTRICTIONS: &str = "UPDATE project_agents SET file_restrictions = $1 WHERE agent_id = $2";
 const SET_CONCURRENCY_LIMIT: &str = "UPDATE project_agents SET concurrency_limit = $1 WHERE agent_id = $2";
 const SET_REGISTERED: &str = "UPDATE project_agents SET registered = $1 WHERE project_id = $2 AND agent_id = $3";
-const NOTE_FORGOTTEN: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
-     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = \
-     (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2) ON CONFLICT DO NOTHING";
+const NOTE_FORGOTTEN: &str = note_erased!(
+    "project_id = $1 AND agent = (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)"
+);
 const FORGET: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = \
      (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)";
 const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent_id = $2";

@@ -13,6 +13,7 @@ use crate::columns::Columns;
 use crate::commit::chat::interaction_columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
+use crate::store::life::note_erased;
 
 const INSERT: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, agent, user_id, \
      project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, projects.user_id, projects.id FROM projects \
@@ -36,15 +37,11 @@ const IDS_AT_ONCE: usize = 10;
 const PRESENT: &str = "SELECT id FROM interactions WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
      AND project_id = $11 AND agent = $12";
 const COUNT: &str = "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND agent = $2";
-const NOTE_CLEARED: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
-     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = $2 \
-     ON CONFLICT DO NOTHING";
+const NOTE_CLEARED: &str = note_erased!("project_id = $1 AND agent = $2");
 const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
-const NOTE_ONE: &str = "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
-     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3 \
-     ON CONFLICT DO NOTHING";
+const NOTE_ONE: &str = note_erased!("project_id = $1 AND agent = $2 AND id = $3");
 const DELETE_ONE: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3";
-const ERASED: &str = "SELECT id, user_id, project_id, agent FROM memory_erasures ORDER BY id LIMIT $1";
+const ERASED: &str = "SELECT id, user_id, project_id, agent FROM memory_erasures WHERE id > $1 ORDER BY id LIMIT $2";
 const FORGOTTEN: &str = "DELETE FROM memory_erasures WHERE id = $1";
 const UNINDEXED: &str = concat!(
     "SELECT interactions.user_id, interactions.project_id, ",
@@ -135,9 +132,14 @@ impl Store {
         .await
     }
 
-    /// Interactions of all users that were deleted and that the indexes may still hold, in the order of their numbers.
-    pub async fn erased_interactions(&self, limit: u64) -> Result<Vec<ErasedInteraction>, StoreError> {
-        self.read(ERASED, vec![limit.into()], |row| {
+    /// Interactions of all users that were deleted and that the indexes may still hold, in the order of their numbers;
+    /// `after` pages on.
+    pub async fn erased_interactions(
+        &self,
+        after: Option<InteractionId>,
+        limit: u64,
+    ) -> Result<Vec<ErasedInteraction>, StoreError> {
+        self.read(ERASED, vec![after.map_or(0, |id| id.0).into(), limit.into()], |row| {
             Ok(ErasedInteraction {
                 id: InteractionId(row.count()?),
                 user_id: row.user()?,

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
-use crate::store::life::blank_audit;
+use crate::store::life::{blank_audit, note_erased};
 use crate::user::{NewProject, ProjectChange, ProjectRow};
 
 macro_rules! select_projects {
@@ -55,8 +55,7 @@ const DELETE_CONTENTS: [&str; 16] = [
     "DELETE FROM inputs WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     concat!(blank_audit!(), "session_key IN (SELECT id FROM sessions WHERE project_id = $1)"),
     "DELETE FROM sessions WHERE project_id = $1",
-    "INSERT INTO memory_erasures (id, user_id, project_id, agent) \
-     SELECT id, user_id, project_id, agent FROM interactions WHERE project_id = $1 ON CONFLICT DO NOTHING",
+    note_erased!("project_id = $1"),
     "DELETE FROM interactions WHERE project_id = $1",
     "DELETE FROM spendings WHERE project_id = $1",
 ];

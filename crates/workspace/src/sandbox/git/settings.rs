@@ -1,18 +1,23 @@
 //! What git's settings would make git do: which programs a repository names, and what commands are told instead.
 
+use std::fs;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cap_std::fs::Dir;
 
-use super::GitAccess;
+use super::{GIT, GitAccess};
+use crate::sandbox::guard;
 
 /// A settings file can be a pipe that nobody writes to.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// For all repositories of a workspace together.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(6);
 const MAX_SETTINGS_BYTES: u64 = 1024 * 1024;
 /// Repositories in a workspace whose settings are read before a git command.
 const MAX_REPOSITORIES: usize = 64;
@@ -86,6 +91,9 @@ pub(crate) fn environment(settings_file: &Path, access: GitAccess) -> Vec<(Strin
     let settings = [
         ("core.fsmonitor", "false"),
         ("core.hooksPath", "/dev/null"),
+        ("commit.gpgSign", "false"),
+        ("tag.gpgSign", "false"),
+        ("push.gpgSign", "false"),
         ("credential.helper", ""),
         ("safe.bareRepository", "explicit"),
     ];
@@ -93,6 +101,9 @@ pub(crate) fn environment(settings_file: &Path, access: GitAccess) -> Vec<(Strin
         ("GIT_CONFIG_GLOBAL".to_owned(), settings_file.to_string_lossy().into_owned()),
         ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()),
         ("GIT_NO_LAZY_FETCH".to_owned(), "1".to_owned()),
+        // Nobody is there to edit, and a repository's settings may name any program as the editor.
+        ("GIT_EDITOR".to_owned(), "true".to_owned()),
+        ("GIT_SEQUENCE_EDITOR".to_owned(), "true".to_owned()),
     ];
     for (number, (key, value)) in settings.into_iter().enumerate() {
         environment.push((format!("GIT_CONFIG_KEY_{number}"), key.to_owned()));
@@ -109,7 +120,16 @@ pub(crate) fn environment(settings_file: &Path, access: GitAccess) -> Vec<(Strin
 /// told like a program.
 pub(crate) fn programs(root: &Dir, path: &Path) -> Vec<String> {
     let mut named: Vec<String> = Vec::new();
-    for repository in repositories(root) {
+    let (found, is_complete) = guard::repositories(root, MAX_REPOSITORIES, MAX_ENTRIES);
+    if !is_complete {
+        named.push("there are more repositories or files than are looked at".to_owned());
+    }
+    let started = Instant::now();
+    for repository in found {
+        if started.elapsed() > TOTAL_TIMEOUT {
+            named.push("the settings of all repositories could not be read in time".to_owned());
+            break;
+        }
         match settings(&path.join(&repository)) {
             Ok(settings) => {
                 named.extend(settings.iter().filter(|setting| setting.runs()).map(|setting| setting.key.clone()))
@@ -122,21 +142,74 @@ pub(crate) fn programs(root: &Dir, path: &Path) -> Vec<String> {
     named
 }
 
-/// Places beneath the root that the repository's settings lead git to: its hooks, and files with more settings.
-pub(crate) fn places(path: &Path) -> Vec<PathBuf> {
-    let found = settings(&path.join(".git")).unwrap_or_default();
-    let leads = |setting: &&Setting| {
-        matches!(setting.key.as_str(), "core.hookspath" | "include.path")
-            || (setting.key.starts_with("includeif.") && setting.key.ends_with(".path"))
-    };
-    let within = |setting: &Setting| {
+/// Places beneath the root that the repository's settings lead git to, whether they exist or not: its hooks, and files with
+/// more settings. Relative to the root.
+pub(crate) fn places(path: &Path, home: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let git_folder = path.join(GIT);
+    if names_no_place(&git_folder) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for setting in settings(&git_folder)? {
+        let is_hooks = setting.key == "core.hookspath";
+        let is_include =
+            setting.key == "include.path" || (setting.key.starts_with("includeif.") && setting.key.ends_with(".path"));
+        if !is_hooks && !is_include {
+            continue;
+        }
         // Relative names of included files start at the git folder, those of hooks at the workspace.
-        let base = if setting.key == "core.hookspath" { path.to_owned() } else { path.join(".git") };
-        let place = base.join(&setting.value).canonicalize().ok()?;
-        place.strip_prefix(path).ok().map(Path::to_owned)
+        let base = if is_hooks { path } else { &git_folder };
+        let place = match (setting.value.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => base.join(&setting.value),
+        };
+        let places = [normal(&place), place.canonicalize().ok()];
+        found.extend(places.into_iter().flatten().filter_map(|place| Some(place.strip_prefix(path).ok()?.to_owned())));
+    }
+    found.retain(|place| !place.as_os_str().is_empty() && !place.starts_with(GIT));
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Most repositories name none, and git need not be asked about those. It may not even be installed.
+fn names_no_place(git_folder: &Path) -> bool {
+    let is_quiet = |name: &str| match open_at_once(&git_folder.join(name)) {
+        Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
+            let mut text = Vec::new();
+            let is_read = file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut text).is_ok();
+            let is_whole = is_read && text.len() as u64 <= MAX_SETTINGS_BYTES;
+            let text = String::from_utf8_lossy(&text).to_lowercase();
+            is_whole && !text.contains("hookspath") && !text.contains("include")
+        }
+        Ok(_) => false,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
-    let is_worth = |place: &PathBuf| !place.as_os_str().is_empty() && !place.starts_with(".git");
-    found.iter().filter(leads).filter_map(within).filter(is_worth).collect()
+    match fs::symlink_metadata(git_folder) {
+        Ok(metadata) => metadata.is_dir() && is_quiet("config") && is_quiet("config.worktree"),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Opening a pipe would otherwise wait for somebody who writes.
+fn open_at_once(path: &Path) -> io::Result<fs::File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Without `.` and `..`, whether it exists or not.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                found.pop();
+            }
+            Component::CurDir => {}
+            component => found.push(component),
+        }
+    }
+    found.is_absolute().then_some(found)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,18 +240,14 @@ fn settings(git_folder: &Path) -> io::Result<Vec<Setting>> {
         return Ok(Vec::new());
     }
     let mut git = git()?;
-    git.env("GIT_DIR", git_folder).args(["config", "--list", "--includes", "-z"]);
+    // Behind the wall the home folder is empty: what is included from there is not there.
+    git.env("GIT_DIR", git_folder).env("HOME", "/nonexistent").args(["config", "--list", "--includes", "-z"]);
     let Some(text) = output(git)? else { return Ok(Vec::new()) };
     let settings = text.split('\0').filter(|entry| !entry.is_empty()).map(|entry| {
         let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
         Setting { key: key.to_owned(), value: value.to_owned() }
     });
     Ok(settings.collect())
-}
-
-/// From the root downwards, with the repositories of submodules.
-fn repositories(root: &Dir) -> Vec<PathBuf> {
-    crate::sandbox::guard::repositories(root, MAX_REPOSITORIES, MAX_ENTRIES)
 }
 
 fn git() -> io::Result<Command> {
@@ -255,6 +324,32 @@ mod tests {
             let setting = Setting { key: key.to_owned(), value: value.to_owned() };
             assert_eq!(setting.runs(), runs, "{key} = {value}");
         }
+    }
+
+    #[test]
+    fn places_that_do_not_exist_yet_are_found_too() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        let places = |config: &str| {
+            let git_folder = path.join(".git");
+            fs::create_dir_all(git_folder.join("refs")).unwrap();
+            fs::create_dir_all(git_folder.join("objects")).unwrap();
+            fs::write(git_folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            fs::write(git_folder.join("config"), config).unwrap();
+            places(&path, Some(&path.join("home")))
+        };
+        for (config, expected) in [
+            ("[core]\n\tbare = false\n", vec![]),
+            ("[core]\n\thooksPath = later/hooks\n", vec!["later/hooks"]),
+            ("[core]\n\thooksPath = ./a/../b\n", vec!["b"]),
+            ("[core]\n\thooksPath = ~/hooks\n", vec!["home/hooks"]),
+            ("[include]\n\tpath = ../more\n", vec!["more"]),
+            ("[core]\n\thooksPath = /etc\n", vec![]),
+        ] {
+            let expected: Vec<PathBuf> = expected.into_iter().map(PathBuf::from).collect();
+            assert_eq!(places(config).unwrap(), expected, "{config}");
+        }
+        assert!(places("[core\n\thooksPath = x\n").is_err(), "settings that cannot be read name unknown places");
     }
 
     #[test]

@@ -1,30 +1,36 @@
-//! Finds what is protected beneath a root. Links are not followed, so nothing outside the root is ever looked at.
+//! Finds what is protected beneath a root. Links are not followed on the way; of a protected link, the place beneath the root
+//! that it leads to is protected as well. Nothing outside the root is ever looked at.
 
-use std::collections::{BTreeMap, VecDeque};
+mod repository;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
-use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions};
+use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt};
 use codelab_policy::Policy;
+use serde::{Deserialize, Serialize};
 
 use super::Protected;
+use super::git::{GIT, MAX_SUBMODULE_DEPTH};
+use super::stored::StoredFound;
 
-/// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep.
-const MAX_ENTRIES: usize = 400_000;
+/// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep, or comes late in a folder
+/// of very many entries.
+pub(super) const MAX_ENTRIES: usize = 400_000;
 /// Of protected files, what is kept to put them back.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
-const MAX_TOTAL_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_TOTAL_BYTES: u64 = 32 * 1024 * 1024;
+/// Hooks and settings are small. They have as much room again of their own, so that no cache of packages takes it.
+const SMALL_FILE_BYTES: u64 = 64 * 1024;
+/// Protected links that are followed.
+const MAX_LINKS: usize = 256;
 
 /// Packages that were installed: whatever runs them runs their code anyway, and editors do not look for projects there.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "dist-packages", "__pycache__"];
-
-/// In a nested git folder, what makes git run something. The rest is large and changes with every commit.
-const OF_REPOSITORY: [&str; 6] = ["config", "config.worktree", "hooks", "info/attributes", "commondir", "modules"];
-
-/// In a submodule's git folder, what holds no further submodules.
-const OF_OBJECTS: [&str; 5] = ["hooks", "info", "logs", "objects", "refs"];
 
 /// Device and number of a file or folder: the same name with another one is another thing.
 pub(super) type Identity = (u64, u64);
@@ -32,108 +38,149 @@ pub(super) type Identity = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kept {
     File {
-        stamp: Stamp,
+        /// Without one only the content counts.
+        stamp: Option<Stamp>,
         content: Option<Vec<u8>>,
         mode: u32,
     },
     Link(PathBuf),
     /// What is in it is listed by itself.
-    Folder,
+    Folder {
+        /// Without one every mode is right.
+        mode: Option<u32>,
+    },
     /// A pipe, a socket, a device.
     Other,
 }
 
 /// A file with the same stamp has the same content: the kernel sets the last field at every change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     identity: Identity,
     size: u64,
     changed: (i64, i64),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "StoredFound", into = "StoredFound")]
 pub(super) struct Found {
     pub entries: BTreeMap<PathBuf, Kept>,
     /// Those not beneath another one, in the order in which they were found.
-    pub tops: Vec<PathBuf>,
+    pub outermost: Vec<PathBuf>,
+    /// Folders that could not be looked into.
+    pub unreadable: BTreeSet<PathBuf>,
+    /// Folders of any name that git takes for a repository.
+    pub repositories: BTreeSet<PathBuf>,
+    /// Protected links and settings, each with a place beneath the root that it leads to.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Nothing was left out for being too much.
+    pub is_complete: bool,
 }
 
 /// Whether the content of files is read.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     Kept,
-    /// Only of files whose stamp differs from what was found before.
+    /// Only of files whose stamp differs from what was found before. Folders that a command made unreadable are made readable.
     Compared(&'a Found),
 }
 
 impl Kept {
+    /// What a tool wrote.
+    pub fn written(content: Vec<u8>, mode: u32) -> Self {
+        let is_kept = content.len() as u64 <= MAX_FILE_BYTES;
+        Self::File { stamp: None, content: is_kept.then_some(content), mode }
+    }
+
     pub fn is_same_as(&self, before: &Self) -> bool {
         match (self, before) {
             (Self::File { stamp, mode, content }, Self::File { stamp: old_stamp, mode: old_mode, content: old }) => {
-                mode == old_mode && (stamp == old_stamp || (content.is_some() && content == old))
+                let has_same_stamp = stamp.is_some() && stamp == old_stamp;
+                mode & 0o7777 == old_mode & 0o7777 && (has_same_stamp || (content.is_some() && content == old))
             }
+            (Self::Folder { mode: Some(mode) }, Self::Folder { mode: Some(old_mode) }) => {
+                mode & 0o7777 == old_mode & 0o7777
+            }
+            (Self::Folder { .. }, Self::Folder { .. }) => true,
             (now, before) => now == before,
         }
     }
+
+    /// Of two files: the same one, as long as before. Only its content may have changed.
+    pub fn may_be_same_as(&self, before: &Self) -> bool {
+        match (self, before) {
+            (Self::File { stamp: Some(now), .. }, Self::File { stamp: Some(old), .. }) => {
+                (now.identity, now.size) == (old.identity, old.size)
+            }
+            _ => false,
+        }
+    }
 }
 
-pub(super) fn find(root: &Dir, policy: &Policy, protected: &Protected, content: Content<'_>) -> io::Result<Found> {
-    let mut search = Search { policy, protected, content, found: Found::default(), left: MAX_ENTRIES, kept_bytes: 0 };
+pub(super) fn find(root: &Dir, policy: &Policy, protected: &Protected, content: Content<'_>) -> Found {
+    find_up_to(root, policy, protected, content, MAX_ENTRIES)
+}
+
+pub(super) fn find_up_to(
+    root: &Dir,
+    policy: &Policy,
+    protected: &Protected,
+    content: Content<'_>,
+    left: usize,
+) -> Found {
+    let found = Found {
+        entries: BTreeMap::new(),
+        outermost: Vec::new(),
+        unreadable: BTreeSet::new(),
+        repositories: BTreeSet::new(),
+        links: Vec::new(),
+        is_complete: true,
+    };
+    let mut search = Search {
+        root,
+        root_path: &protected.root,
+        left_out: &protected.left_out,
+        policy,
+        content,
+        found,
+        left,
+        kept_bytes: 0,
+        kept_small_bytes: 0,
+    };
     for path in &protected.named {
-        search.add_named(root, path)?;
+        search.note_places(&Path::new(GIT).join("config"), [Some(path.clone()), None]);
     }
     let mut open = VecDeque::from([PathBuf::new()]);
+    let mut near = Near { root, folders: Vec::new() };
     while let Some(folder) = open.pop_front() {
-        let subfolders = match open_folder(root, &folder) {
-            Ok(dir) => search.look_into(&dir, &folder)?,
-            // Gone, or not ours to read: then nothing in it can be protected by us.
-            Err(_) => continue,
-        };
-        open.extend(subfolders);
-    }
-    Ok(search.found)
-}
-
-/// Every `.git` beneath the root, and the git folders of its submodules, from the top downwards.
-pub(crate) fn repositories(root: &Dir, max_repositories: usize, max_entries: usize) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = VecDeque::from([PathBuf::new()]);
-    let mut left = max_entries;
-    while let Some(folder) = open.pop_front() {
-        let is_submodule = folder.components().any(|name| name.as_os_str() == ".git");
-        let Ok(dir) = open_folder(root, &folder) else { continue };
-        if is_submodule && dir.symlink_metadata("HEAD").is_ok() {
-            found.push(folder.clone());
-        }
-        for entry in dir.entries().into_iter().flatten().flatten() {
-            left = left.saturating_sub(1);
-            if left == 0 || found.len() >= max_repositories {
-                return found;
+        match near.open(&folder) {
+            Ok(dir) => open.extend(search.look_into(&dir, &folder)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                search.found.unreadable.insert(folder);
             }
-            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
-            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if name == ".git" {
-                found.push(path.clone());
-                open.push_back(path.join("modules"));
-                continue;
-            }
-            let is_passed_over = match is_submodule {
-                true => OF_OBJECTS.iter().any(|known| name == *known),
-                false => is_package_folder(&name),
-            };
-            if is_dir && !is_passed_over {
-                open.push_back(path);
-            }
+            // Gone, or not a folder any more.
+            Err(_) => {}
         }
     }
-    found
+    search.follow_links();
+    search.found
 }
 
-/// The folders from the root to the one that holds `path`.
-pub(super) fn folders_above(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
+/// The folders from the root to `path`, and `path` itself.
+pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
     let mut above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
     above.reverse();
-    above.iter().map(|folder| Ok(identity(&open_folder(root, folder)?.dir_metadata()?))).collect()
+    let mut found = Vec::new();
+    for folder in above {
+        found.push(identity(&open_folder(root, &folder)?.dir_metadata()?));
+    }
+    found.push(identity_of(root, path)?);
+    Ok(found)
+}
+
+pub(super) fn identity_of(root: &Dir, path: &Path) -> io::Result<Identity> {
+    let folder = open_folder(root, path.parent().unwrap_or(Path::new("")))?;
+    Ok(identity(&folder.symlink_metadata(path.file_name().unwrap_or_default())?))
 }
 
 /// One component at a time, never through a link.
@@ -141,121 +188,301 @@ pub(super) fn open_folder(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |folder, name| folder.open_dir_nofollow(name))
 }
 
+/// The folders opened last. One after the other, the folders of a walk lie in one of them: none has to be opened from the root.
+struct Near<'a> {
+    root: &'a Dir,
+    /// The folder around the last one, and the last one.
+    folders: Vec<(PathBuf, Dir)>,
+}
+
+impl Near<'_> {
+    fn open(&mut self, path: &Path) -> io::Result<Dir> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return self.root.try_clone() };
+        let known = self.folders.iter().position(|(known, _)| known == parent);
+        let (parent, around) = match known {
+            Some(index) => self.folders.swap_remove(index),
+            None => (parent.to_owned(), open_folder(self.root, parent)?),
+        };
+        self.folders.clear();
+        let opened = around.open_dir_nofollow(name);
+        self.folders.push((parent, around));
+        let opened = opened?;
+        self.folders.push((path.to_owned(), opened.try_clone()?));
+        Ok(opened)
+    }
+}
+
+/// Whether the owner of a folder has no right to read it. A superuser needs none.
+fn is_closed(folder: &Dir) -> bool {
+    let user = rustix::process::geteuid();
+    !user.is_root()
+        && folder
+            .dir_metadata()
+            .is_ok_and(|metadata| metadata.uid() == user.as_raw() && metadata.mode() & 0o500 != 0o500)
+}
+
+pub(super) fn mode_of(folder: &Dir) -> io::Result<u32> {
+    Ok(folder.dir_metadata()?.mode() & 0o7777)
+}
+
+/// By the open handle: its name may lead elsewhere by now.
+pub(super) fn set_mode(folder: &Dir, mode: u32) -> io::Result<()> {
+    let handle = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+    std::fs::set_permissions(handle, std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777))
+}
+
+/// Gives the owner all rights to a folder.
+pub(super) fn make_usable(folder: &Dir) -> io::Result<()> {
+    set_mode(folder, mode_of(folder)? | 0o700)
+}
+
 struct Search<'a> {
+    root: &'a Dir,
+    root_path: &'a Path,
+    left_out: &'a [PathBuf],
     policy: &'a Policy,
-    protected: &'a Protected,
     content: Content<'a>,
     found: Found,
     left: usize,
     kept_bytes: u64,
+    kept_small_bytes: u64,
 }
 
 impl Search<'_> {
-    fn look_into(&mut self, dir: &Dir, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    /// Returns the folders that are to be looked into.
+    fn look_into(&mut self, dir: &Dir, folder: &Path) -> Vec<PathBuf> {
         let mut subfolders = Vec::new();
-        for entry in dir.entries()? {
-            let Ok(entry) = entry else { continue };
-            let Some(left) = self.left.checked_sub(1) else { return Ok(Vec::new()) };
-            self.left = left;
-            let name = entry.file_name();
+        let entries = self.list(dir, folder);
+        if repository::is_repository(entries.iter().map(|(name, ..)| name)) {
+            self.add_bare_repository(dir, folder);
+        }
+        for (name, is_folder, is_link) in entries {
             let path = folder.join(&name);
-            if self.protected.left_out.contains(&path) || self.found.entries.contains_key(&path) {
+            if self.left_out.contains(&path) {
                 continue;
             }
-            if path.to_str().is_some_and(|path| self.policy.protects(path)) {
-                self.found.tops.push(path.clone());
-                self.add(dir, &name, path)?;
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !is_package_folder(&name) {
+            let text = path.to_string_lossy();
+            if self.policy.protects(&text) || (is_link && self.policy.may_hold_protected(&text)) {
+                self.found.outermost.push(path.clone());
+                self.add(dir, &name, path);
+            } else if is_folder && !is_package_folder(&name) {
                 subfolders.push(path);
             }
         }
-        Ok(subfolders)
+        subfolders
     }
 
-    fn add_named(&mut self, root: &Dir, path: &Path) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-        let Ok(folder) = open_folder(root, parent) else { return Ok(()) };
-        if folder.symlink_metadata(name).is_err() {
-            return Ok(());
+    /// The entries of a folder, as far as there is room for them.
+    fn list(&mut self, dir: &Dir, path: &Path) -> Vec<(std::ffi::OsString, bool, bool)> {
+        self.open_up(dir, path);
+        let entries = dir.entries().ok().filter(|_| !is_closed(dir));
+        let Some(entries) = entries else {
+            self.found.unreadable.insert(path.to_owned());
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let Ok(entry) = entry else {
+                self.found.unreadable.insert(path.to_owned());
+                return found;
+            };
+            let Some(left) = self.left.checked_sub(1) else {
+                self.found.is_complete = false;
+                return found;
+            };
+            self.left = left;
+            let kind = entry.file_type().ok();
+            let (is_folder, is_link) =
+                (kind.is_some_and(|kind| kind.is_dir()), kind.is_some_and(|kind| kind.is_symlink()));
+            found.push((entry.file_name(), is_folder, is_link));
         }
-        self.found.tops.push(path.to_owned());
-        self.add(&folder, name, path.to_owned())
+        found
     }
 
-    fn add(&mut self, folder: &Dir, name: &OsStr, path: PathBuf) -> io::Result<()> {
+    /// A command can take away its own right to read a folder, and with it ours. A person's folder stays as it is.
+    fn open_up(&self, dir: &Dir, path: &Path) {
+        let Content::Compared(before) = self.content else { return };
+        if is_closed(dir) && !before.unreadable.contains(path) {
+            // Where it fails, the folder is told as one that cannot be read.
+            let _ = make_usable(dir);
+        }
+    }
+
+    fn add_named(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let Ok(folder) = open_folder(self.root, parent) else { return };
+        if self.found.entries.contains_key(path) || folder.symlink_metadata(name).is_err() {
+            return;
+        }
+        self.found.outermost.push(path.to_owned());
+        self.add(&folder, name, path.to_owned());
+    }
+
+    fn add(&mut self, folder: &Dir, name: &OsStr, path: PathBuf) {
+        if self.left_out.contains(&path) {
+            return;
+        }
+        match self.kept(folder, name, &path) {
+            Ok(Some(kept)) => {
+                self.found.entries.insert(path, kept);
+            }
+            Ok(None) => {}
+            Err(_) => {
+                self.found.unreadable.insert(path);
+            }
+        }
+    }
+
+    fn kept(&mut self, folder: &Dir, name: &OsStr, path: &Path) -> io::Result<Option<Kept>> {
         let metadata = match folder.symlink_metadata(name) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let kind = metadata.file_type();
-        let kept = if kind.is_symlink() {
-            Kept::Link(folder.read_link_contents(name)?)
+        Ok(Some(if kind.is_symlink() {
+            let target = folder.read_link_contents(name)?;
+            self.note_link(path, &target);
+            Kept::Link(target)
         } else if kind.is_dir() {
-            self.add_folder(folder, name, &path)?;
-            Kept::Folder
+            self.add_folder(folder, name, path);
+            Kept::Folder { mode: Some(metadata.mode()) }
         } else if kind.is_file() {
             let stamp = Stamp::of(&metadata);
-            let content = if self.is_wanted(&path, &stamp) { self.read(folder, name, stamp.size) } else { None };
-            Kept::File { stamp, content, mode: metadata.mode() }
+            let content = if self.is_wanted(path, &stamp) { self.read(folder, name, stamp.size) } else { None };
+            Kept::File { stamp: Some(stamp), content, mode: metadata.mode() }
         } else {
             Kept::Other
+        }))
+    }
+
+    fn add_folder(&mut self, folder: &Dir, name: &OsStr, path: &Path) {
+        let inside = match folder.open_dir_nofollow(name) {
+            Ok(inside) => inside,
+            Err(_) => {
+                self.found.unreadable.insert(path.to_owned());
+                return;
+            }
         };
-        self.found.entries.insert(path, kept);
-        Ok(())
-    }
-
-    fn add_folder(&mut self, folder: &Dir, name: &OsStr, path: &Path) -> io::Result<()> {
-        let Ok(inside) = folder.open_dir_nofollow(name) else { return Ok(()) };
         if name == ".git" {
-            return self.add_repository(&inside, path);
+            return self.add_repository(&inside, path, MAX_SUBMODULE_DEPTH);
         }
-        for entry in inside.entries()? {
-            let Ok(entry) = entry else { continue };
-            let Some(left) = self.left.checked_sub(1) else { return Ok(()) };
-            self.left = left;
-            let name = entry.file_name();
-            self.add(&inside, &name, path.join(&name))?;
+        for (name, ..) in self.list(&inside, path) {
+            self.add(&inside, &name, path.join(&name));
         }
-        Ok(())
     }
 
-    fn add_repository(&mut self, inside: &Dir, path: &Path) -> io::Result<()> {
-        for relevant in OF_REPOSITORY {
-            let relevant = Path::new(relevant);
-            let parent = relevant.parent().unwrap_or(Path::new(""));
-            let (Ok(folder), Some(name)) = (open_folder(inside, parent), relevant.file_name()) else { continue };
-            self.add(&folder, name, path.join(relevant))?;
+    fn note_link(&mut self, path: &Path, target: &Path) {
+        let next = self.beneath(path.parent().unwrap_or(Path::new("")), target);
+        let last = self.root.canonicalize(path).ok();
+        self.note_places(path, [next, last]);
+    }
+
+    /// Where a name leads that is written in `folder`, if that is beneath the root.
+    fn beneath(&self, folder: &Path, name: &Path) -> Option<PathBuf> {
+        match name.strip_prefix(self.root_path) {
+            Ok(name) => normal(name),
+            Err(_) => normal(&folder.join(name)),
         }
-        Ok(())
+    }
+
+    /// What something leads to is decided before the command: afterwards it may lead anywhere.
+    fn note_places(&mut self, path: &Path, places: [Option<PathBuf>; 2]) {
+        if matches!(self.content, Content::Compared(_)) {
+            return;
+        }
+        if self.found.links.len() >= MAX_LINKS {
+            self.found.is_complete = false;
+            return;
+        }
+        for place in places.into_iter().flatten() {
+            let is_inside = !place.as_os_str().is_empty() && !path.starts_with(&place);
+            // Two links may lead to one place, each with other names in it.
+            let is_known = self.found.links.iter().any(|(link, known)| link == path && *known == place);
+            if is_inside && !is_known {
+                self.found.links.push((path.to_owned(), place));
+            }
+        }
+    }
+
+    fn follow_links(&mut self) {
+        if let Content::Compared(before) = self.content {
+            self.found.links.clone_from(&before.links);
+        }
+        let mut next = 0;
+        // A link may lead to a link.
+        while let Some((link, target)) = self.found.links.get(next).cloned() {
+            next += 1;
+            let is_link_of_link = self.found.links[..next].iter().any(|(_, to)| *to == link);
+            if is_link_of_link || self.policy.protects(&link.to_string_lossy()) {
+                self.add_named(&target);
+                continue;
+            }
+            // A folder by another name: in it, what would be protected by that name.
+            let Ok(folder) = open_folder(self.root, &target) else { continue };
+            for (name, is_folder, _) in self.list(&folder, &target) {
+                let (other_name, path) = (link.join(&name), target.join(&name));
+                let text = other_name.to_string_lossy();
+                if self.policy.protects(&text) {
+                    self.add_named(&path);
+                } else if is_folder && self.policy.may_hold_protected(&text) && self.found.links.len() < MAX_LINKS {
+                    self.found.links.push((other_name, path));
+                }
+            }
+        }
     }
 
     fn is_wanted(&self, path: &Path, stamp: &Stamp) -> bool {
         match self.content {
             Content::Kept => true,
             Content::Compared(before) => {
-                !matches!(before.entries.get(path), Some(Kept::File { stamp: old, .. }) if old == stamp)
+                !matches!(before.entries.get(path), Some(Kept::File { stamp: Some(old), .. }) if old == stamp)
             }
         }
     }
 
     /// Nothing where it would be too much, or cannot be read.
     fn read(&mut self, folder: &Dir, name: &OsStr, size: u64) -> Option<Vec<u8>> {
-        if size > MAX_FILE_BYTES || self.kept_bytes + size > MAX_TOTAL_BYTES {
+        let is_small = size <= SMALL_FILE_BYTES;
+        let kept = if is_small { &mut self.kept_small_bytes } else { &mut self.kept_bytes };
+        if size > MAX_FILE_BYTES || *kept + size > MAX_TOTAL_BYTES {
             return None;
         }
+        *kept += size;
         let mut options = OpenOptions::new();
-        options.read(true).follow(FollowSymlinks::No);
+        // Another command may put a pipe in its place, which would wait for somebody to write.
+        options.read(true).follow(FollowSymlinks::No).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         let file = folder.open_with(name, &options).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
         let mut content = Vec::new();
-        file.take(MAX_FILE_BYTES).read_to_end(&mut content).ok()?;
-        self.kept_bytes += content.len() as u64;
-        Some(content)
+        file.take(size.saturating_add(1)).read_to_end(&mut content).ok()?;
+        // It grew since its size was looked at.
+        (content.len() as u64 <= size).then_some(content)
     }
 }
 
-fn is_package_folder(name: &OsStr) -> bool {
+pub(super) fn is_package_folder(name: &OsStr) -> bool {
     PACKAGES.iter().any(|package| name == *package)
+}
+
+/// Without `..`, as far as it stays beneath the root.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
+    for component in path.components() {
+        match component {
+            std::path::Component::Normal(name) => found.push(name),
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => {
+                if !found.pop() {
+                    return None;
+                }
+            }
+            std::path::Component::RootDir | std::path::Component::Prefix(_) => return None,
+        }
+    }
+    Some(found)
 }
 
 fn identity(metadata: &Metadata) -> Identity {

@@ -2,17 +2,28 @@
 //! somebody puts in the way leads nowhere.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
-use super::find::{Kept, open_folder};
+use super::Gone;
+use super::find::{Kept, make_usable, mode_of, open_folder, set_mode};
 
-/// A folder moved between file systems is copied; no deeper than this.
+/// What is moved between file systems is copied: no deeper, and no more in all, than this.
 const MAX_DEPTH: usize = 64;
+const MAX_COPIED_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_COPIED_ENTRIES: u64 = 10_000;
+
+/// How long removed things are kept, and of how many commands.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_KEPT: usize = 100;
+const PREFIX: &str = "removed-";
 
 pub(super) struct Removed<'a> {
     root: &'a Dir,
@@ -20,47 +31,103 @@ pub(super) struct Removed<'a> {
     /// Made at the first need.
     folder: Option<(Dir, PathBuf)>,
     count: usize,
+    room: Room,
+}
+
+/// What may still be copied.
+struct Room {
+    bytes: u64,
+    entries: u64,
 }
 
 impl<'a> Removed<'a> {
     pub fn new(root: &'a Dir, place: &'a Path) -> Self {
-        Self { root, place, folder: None, count: 0 }
+        let room = Room { bytes: MAX_COPIED_BYTES, entries: MAX_COPIED_ENTRIES };
+        Self { root, place, folder: None, count: 0, room }
     }
 
-    /// Moves it out of the workspace; returns where it is now.
-    pub fn take(&mut self, path: &Path) -> io::Result<PathBuf> {
+    /// Moves it out of the workspace.
+    pub fn take(&mut self, path: &Path) -> io::Result<Gone> {
+        self.with_rights(path, |removed| removed.take_once(path))
+    }
+
+    /// A command can take away the right to change a folder. Where it is missing it is given back for as long as it is needed.
+    fn with_rights<T>(&mut self, path: &Path, act: impl Fn(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        match act(self) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            done => return done,
+        }
+        let (parent, name) = self.open_parent(path)?;
+        let mode = mode_of(&parent)?;
+        make_usable(&parent)?;
+        // A folder that gets another one above it is written to as well.
+        if let Ok(moved) = parent.open_dir_nofollow(&name) {
+            make_tree_usable(&moved, MAX_DEPTH);
+        }
+        let done = act(self);
+        set_mode(&parent, mode)?;
+        done
+    }
+
+    fn take_once(&mut self, path: &Path) -> io::Result<Gone> {
         let (parent, name) = self.open_parent(path)?;
         self.count += 1;
         let mut new_name = OsString::from(format!("{}-", self.count));
         new_name.push(&name);
         let (folder, place) = self.folder()?;
-        let new_place = place.join(&new_name);
-        match parent.rename(&name, folder, &new_name) {
+        let (folder, new_place) = (folder.try_clone()?, place.join(&new_name));
+        match parent.rename(&name, &folder, &new_name) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                copy(&parent, &name, folder, &new_name, MAX_DEPTH)?;
+                let copied = self.room.copy(&parent, &name, &folder, &new_name, MAX_DEPTH);
                 remove(&parent, &name)?;
+                if copied.is_err() {
+                    let _ = remove(&folder, &new_name);
+                    return Ok(Gone::Deleted);
+                }
             }
             Err(error) => return Err(error),
         }
-        Ok(new_place)
+        Ok(Gone::MovedTo(new_place.to_string_lossy().into_owned()))
     }
 
-    /// Whatever is there now is taken away first.
-    pub fn put_back(&mut self, path: &Path, kept: &Kept) -> io::Result<()> {
+    /// Whatever is there now (`found`) is taken away first; returns where that is.
+    pub fn put_back(&mut self, path: &Path, kept: &Kept, found: Option<&Kept>) -> io::Result<Vec<Gone>> {
+        if matches!(kept, Kept::File { content: None, .. }) && found.is_some_and(|found| found.may_be_same_as(kept)) {
+            return Err(io::Error::other("it was changed, and it is too large to have been kept: look at it"));
+        }
+        let mut gone = Vec::new();
         if let Some(parent) = path.parent() {
-            self.make_folders(parent)?;
+            self.make_folders(parent, &mut gone)?;
         }
         let (parent, name) = self.open_parent(path)?;
         match (kept, parent.symlink_metadata(&name)) {
-            (Kept::Folder, Ok(metadata)) if metadata.is_dir() => return Ok(()),
-            (_, Ok(_)) => {
-                self.take(path)?;
+            (Kept::Folder { mode }, Ok(metadata)) if metadata.is_dir() => {
+                if let Some(mode) = mode {
+                    set_mode(&parent.open_dir_nofollow(&name)?, *mode)?;
+                }
+                return Ok(gone);
             }
+            (_, Ok(_)) => gone.push(self.take(path)?),
             (_, Err(_)) => {}
         }
+        let done = self.with_rights(path, |removed| removed.write_back(path, kept));
+        match (done, gone.first()) {
+            (Ok(()), _) => Ok(gone),
+            (Err(error), Some(Gone::MovedTo(place))) => {
+                Err(io::Error::other(format!("{error}; what was there instead was moved to {place}")))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn write_back(&self, path: &Path, kept: &Kept) -> io::Result<()> {
+        let (parent, name) = self.open_parent(path)?;
         match kept {
-            Kept::Folder => parent.create_dir(&name),
+            Kept::Folder { mode } => {
+                parent.create_dir(&name)?;
+                mode.map_or(Ok(()), |mode| set_mode(&parent.open_dir_nofollow(&name)?, mode))
+            }
             Kept::Link(target) => parent.symlink_contents(target, &name),
             Kept::File { content: Some(content), mode, .. } => write(&parent, &name, content, *mode),
             Kept::File { content: None, .. } => Err(io::Error::other("it is too large to have been kept")),
@@ -68,7 +135,20 @@ impl<'a> Removed<'a> {
         }
     }
 
-    fn make_folders(&mut self, path: &Path) -> io::Result<()> {
+    /// Renames a folder to its old place in the root.
+    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<Gone>> {
+        let mut gone = Vec::new();
+        if self.root.symlink_metadata(name).is_ok() {
+            gone.push(self.take(name)?);
+        }
+        self.with_rights(from, |removed| {
+            let (parent, old_name) = removed.open_parent(from)?;
+            parent.rename(&old_name, removed.root, name)
+        })?;
+        Ok(gone)
+    }
+
+    fn make_folders(&mut self, path: &Path, gone: &mut Vec<Gone>) -> io::Result<()> {
         let mut folder = self.root.try_clone()?;
         let mut here = PathBuf::new();
         for name in path.components() {
@@ -77,9 +157,12 @@ impl<'a> Removed<'a> {
                 Ok(folder) => folder,
                 Err(_) => {
                     if folder.symlink_metadata(name).is_ok() {
-                        self.take(&here)?;
+                        gone.push(self.take(&here)?);
                     }
-                    folder.create_dir(name)?;
+                    self.with_rights(&here, |removed| {
+                        let (parent, name) = removed.open_parent(&here)?;
+                        parent.create_dir(&name)
+                    })?;
                     folder.open_dir_nofollow(name)?
                 }
             };
@@ -95,13 +178,33 @@ impl<'a> Removed<'a> {
 
     fn folder(&mut self) -> io::Result<(&Dir, &Path)> {
         if self.folder.is_none() {
-            std::fs::create_dir_all(self.place)?;
-            let named = tempfile::Builder::new().prefix("removed-").tempdir_in(self.place)?.keep();
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(self.place)?;
+            prune(self.place, SystemTime::now());
+            let named = tempfile::Builder::new().prefix(PREFIX).tempdir_in(self.place)?.keep();
             self.folder = Some((Dir::open_ambient_dir(&named, ambient_authority())?, named));
         }
         match &self.folder {
             Some((folder, path)) => Ok((folder, path)),
             None => Err(io::Error::other("there is no folder for removed things")),
+        }
+    }
+}
+
+/// Deletes what was removed long ago, or longest ago where there is too much.
+fn prune(place: &Path, now: SystemTime) {
+    let mut kept: Vec<(SystemTime, PathBuf)> = fs::read_dir(place)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    kept.sort_unstable_by(|a, b| b.cmp(a));
+    let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > KEPT_FOR);
+    for (number, (at, path)) in kept.iter().enumerate() {
+        if number + 1 >= MAX_KEPT || is_old(at) {
+            // What cannot be deleted now is tried again next time.
+            let _ = fs::remove_dir_all(path);
         }
     }
 }
@@ -114,27 +217,83 @@ fn write(folder: &Dir, name: &OsStr, content: &[u8], mode: u32) -> io::Result<()
     file.set_permissions(Permissions::from_mode(mode & 0o7777))
 }
 
-fn copy(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr, depth: usize) -> io::Result<()> {
-    let kind = from.symlink_metadata(name)?.file_type();
-    if kind.is_symlink() {
-        return to.symlink_contents(from.read_link_contents(name)?, new_name);
+impl Room {
+    fn copy(&mut self, from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr, depth: usize) -> io::Result<()> {
+        let too_much = || io::Error::other("it is too much to be copied");
+        self.entries = self.entries.checked_sub(1).ok_or_else(too_much)?;
+        let metadata = from.symlink_metadata(name)?;
+        let kind = metadata.file_type();
+        if kind.is_symlink() {
+            return to.symlink_contents(from.read_link_contents(name)?, new_name);
+        }
+        if kind.is_file() {
+            self.bytes = self.bytes.checked_sub(metadata.len()).ok_or_else(too_much)?;
+            return from.copy(name, to, new_name).map(|_| ());
+        }
+        if !kind.is_dir() {
+            return Ok(());
+        }
+        let depth = depth.checked_sub(1).ok_or_else(too_much)?;
+        to.create_dir(new_name)?;
+        let (from, to) = (from.open_dir_nofollow(name)?, to.open_dir_nofollow(new_name)?);
+        for entry in from.entries()? {
+            let name = entry?.file_name();
+            self.copy(&from, &name, &to, &name, depth)?;
+        }
+        Ok(())
     }
-    if kind.is_file() {
-        return from.copy(name, to, new_name).map(|_| ());
+}
+
+/// What fails here fails again, and is told, when the folder is moved.
+fn make_tree_usable(folder: &Dir, depth: usize) {
+    let _ = make_usable(folder);
+    let Some(depth) = depth.checked_sub(1) else { return };
+    for entry in folder.entries().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && let Ok(inside) = folder.open_dir_nofollow(entry.file_name())
+        {
+            make_tree_usable(&inside, depth);
+        }
     }
-    if !kind.is_dir() {
-        return Ok(());
-    }
-    let depth = depth.checked_sub(1).ok_or_else(|| io::Error::other("it is nested too deeply"))?;
-    to.create_dir(new_name)?;
-    let (from, to) = (from.open_dir_nofollow(name)?, to.open_dir_nofollow(new_name)?);
-    for entry in from.entries()? {
-        let name = entry?.file_name();
-        copy(&from, &name, &to, &name, depth)?;
-    }
-    Ok(())
 }
 
 fn remove(folder: &Dir, name: &OsStr) -> io::Result<()> {
     if folder.symlink_metadata(name)?.is_dir() { folder.remove_dir_all(name) } else { folder.remove_file(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_to_copy_is_refused_before_it_is_written() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(from.path().join("x")).unwrap();
+        fs::File::create(from.path().join("x/sparse")).unwrap().set_len(1 << 40).unwrap();
+        let open = |path: &Path| Dir::open_ambient_dir(path, ambient_authority()).unwrap();
+        let (from, to) = (open(from.path()), open(to.path()));
+        let mut room = Room { bytes: 1000, entries: 10 };
+        assert!(room.copy(&from, OsStr::new("x"), &to, OsStr::new("x"), MAX_DEPTH).is_err());
+        assert!(!to.exists("x/sparse"));
+        from.remove_file("x/sparse").unwrap();
+        for number in 0..20 {
+            from.write(format!("x/{number}"), "").unwrap();
+        }
+        let mut room = Room { bytes: 1000, entries: 10 };
+        assert!(room.copy(&from, OsStr::new("x"), &to, OsStr::new("y"), MAX_DEPTH).is_err());
+    }
+
+    #[test]
+    fn removed_things_are_kept_for_a_while_and_not_without_end() {
+        let place = tempfile::tempdir().unwrap();
+        for number in 0..MAX_KEPT + 5 {
+            fs::create_dir(place.path().join(format!("{PREFIX}{number}"))).unwrap();
+        }
+        fs::create_dir(place.path().join("mine")).unwrap();
+        let count = || fs::read_dir(place.path()).unwrap().count();
+        prune(place.path(), SystemTime::now());
+        assert_eq!(count(), MAX_KEPT);
+        prune(place.path(), SystemTime::now() + KEPT_FOR + Duration::from_secs(60));
+        assert_eq!(count(), 1);
+    }
 }

@@ -1,0 +1,162 @@
+//! Bytes that slow clients make the server hold: bodies that are still arriving, and answers that are not read.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use codelab_protocol::{ErrorCode, UserId};
+use hyper::body::{Frame, SizeHint};
+
+use crate::error::ApiError;
+
+/// What one user may make the server hold at a time, unless a single body may be larger.
+const MAX_USER_BYTES: usize = 64 << 20;
+/// The same for all requests together.
+const MAX_BYTES: usize = 512 << 20;
+/// A smaller answer goes to the system's own buffers at once and is not counted.
+const MIN_ANSWER_BYTES: u64 = 64 << 10;
+
+pub(crate) struct Buffers {
+    max_user_bytes: usize,
+    max_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: usize,
+    users: HashMap<UserId, usize>,
+}
+
+impl Buffers {
+    /// With room for at least two bodies of the largest size.
+    pub fn new(body_bytes: usize) -> Arc<Self> {
+        let max_user_bytes = MAX_USER_BYTES.max(body_bytes.saturating_mul(2));
+        let max_bytes = MAX_BYTES.max(max_user_bytes);
+        Arc::new(Self { max_user_bytes, max_bytes, state: Mutex::default() })
+    }
+
+    /// Nothing yet. Requests without a user count for the server only.
+    pub fn hold(self: &Arc<Self>, user: Option<UserId>) -> Held {
+        Held { buffers: Arc::clone(self), user, bytes: 0 }
+    }
+
+    /// The answer, counted until its reader has taken it; a refusal where the user holds too much already.
+    pub fn answer(self: &Arc<Self>, user: UserId, response: Response) -> Response {
+        let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes >= MIN_ANSWER_BYTES) else {
+            return response;
+        };
+        let mut held = self.hold(Some(user));
+        match held.grow(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Ok(()) => response.map(|body| Body::new(Counted { body, _held: held })),
+            Err(refusal) => refusal.into_response(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of one request; they are free again when this is dropped.
+pub(crate) struct Held {
+    buffers: Arc<Buffers>,
+    user: Option<UserId>,
+    bytes: usize,
+}
+
+impl Held {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let Buffers { max_user_bytes, max_bytes, .. } = *self.buffers;
+        let mut state = self.buffers.lock();
+        if state.bytes.saturating_add(bytes) > max_bytes {
+            return Err(full("The server holds too many unfinished requests; come back later"));
+        }
+        if let Some(user) = self.user {
+            let of_user = state.users.entry(user).or_default();
+            if of_user.saturating_add(bytes) > max_user_bytes {
+                return Err(full("Too many of your requests are unfinished; read their answers or come back later"));
+            }
+            *of_user += bytes;
+        }
+        state.bytes += bytes;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.buffers.lock();
+        state.bytes -= self.bytes;
+        let Some(user) = self.user else { return };
+        if let Some(of_user) = state.users.get_mut(&user) {
+            *of_user -= self.bytes;
+            if *of_user == 0 {
+                state.users.remove(&user);
+            }
+        }
+    }
+}
+
+fn full(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::RateLimited, message)
+}
+
+struct Counted {
+    body: Body,
+    _held: Held,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_bound_and_all_together_have_one() {
+        let buffers = Buffers::new(1 << 20);
+        let user = |id| UserId::new(id).expect("positive");
+        let mut first = buffers.hold(Some(user(1)));
+        assert!(first.grow(MAX_USER_BYTES).is_ok());
+        assert!(first.grow(1).is_err());
+        assert!(buffers.hold(Some(user(1))).grow(1).is_err(), "another request of the same user");
+        let others: Vec<Held> = (2..9)
+            .map(|id| {
+                let mut held = buffers.hold(Some(user(id)));
+                assert!(held.grow(MAX_USER_BYTES).is_ok());
+                held
+            })
+            .collect();
+        assert!(buffers.hold(Some(user(9))).grow(1).is_err(), "the server's bound");
+        assert!(buffers.hold(None).grow(1).is_err());
+        drop(first);
+        assert!(buffers.hold(None).grow(1).is_ok());
+        drop(others);
+        let state = buffers.lock();
+        assert_eq!((state.bytes, state.users.len()), (0, 0));
+    }
+}
