@@ -8,7 +8,7 @@ use super::best::{Best, Ranked};
 use super::dense;
 use super::file::{CollectionFile, Draft};
 use super::index::Index;
-use super::record::{self, Entry};
+use super::record::{self, Entry, Record};
 use crate::point::{Batch, DenseLayout, Probe};
 use crate::{Filter, Hit, InteractionId};
 
@@ -134,11 +134,8 @@ impl Collection {
         let vector = dense::normalized(vector.to_vec());
         let mut best = Best::new(limit);
         for document in self.index.by_meaning(&vector, filter, limit) {
-            let entry = self.file.read(self.index.position(document))?;
-            if let Entry::Put(record) = Entry::decode(&entry)?
-                && let Some(exact) = &record.dense
-            {
-                let score = dense::similarity(&vector, exact);
+            if let Some(exact) = self.with_record(document, |record| Ok(record.dense.clone()))? {
+                let score = dense::similarity(&vector, &exact);
                 best.offer(Ranked { score, timestamp: self.index.timestamp(document), document });
             }
         }
@@ -146,14 +143,25 @@ impl Collection {
     }
 
     fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
-        let mut hits = Vec::with_capacity(ranked.len());
-        for Ranked { score, document, .. } in ranked {
-            let entry = self.file.read(self.index.position(document))?;
-            if let Entry::Put(record) = Entry::decode(&entry)? {
-                hits.push(record.hit(score)?);
-            }
+        let hit = |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
+        ranked.into_iter().map(hit).collect()
+    }
+
+    fn with_record<T>(&self, document: u32, work: impl FnOnce(&Record) -> Result<T, Failure>) -> Result<T, Failure> {
+        let entry = self.entry(document)?;
+        match Entry::decode(&entry)? {
+            Entry::Put(record) => work(&record),
+            Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
         }
-        Ok(hits)
+    }
+
+    /// A document's entry. Checksums were looked at when the file was opened, so a change since then shows here or nowhere.
+    fn entry(&self, document: u32) -> Result<Vec<u8>, Failure> {
+        let entry = self.file.read(self.index.position(document))?;
+        match Entry::decode(&entry)? {
+            Entry::Put(record) if record.id == self.index.id(document) => Ok(entry),
+            Entry::Put(_) | Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
+        }
     }
 
     fn rewrite_if_wasteful(&mut self) -> Result<(), Failure> {
@@ -173,8 +181,8 @@ impl Collection {
             entries.push(Entry::Dense(layout.clone()).encode()?);
         }
         let mut bytes = 0;
-        for position in self.index.positions() {
-            let entry = self.file.read(position)?;
+        for document in self.index.live() {
+            let entry = self.entry(document)?;
             bytes += entry.len();
             entries.push(entry);
             if bytes > REWRITE_FRAME_BYTES {
@@ -196,4 +204,8 @@ impl Collection {
         self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
         Ok(flushed?)
     }
+}
+
+fn changed_beneath_us() -> Failure {
+    Failure::Broken("its file was changed by somebody else".into())
 }

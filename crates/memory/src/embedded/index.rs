@@ -156,9 +156,13 @@ impl Index {
         self.documents.iter().filter(of_session).map(|document| InteractionId(document.id)).collect()
     }
 
-    /// Where the living documents stand in the file, in the order of their additions.
-    pub fn positions(&self) -> impl Iterator<Item = Position> {
-        self.documents.iter().filter(|document| document.is_live).map(|document| document.position)
+    /// The living documents, in the order of their additions.
+    pub fn live(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.documents).filter(|(_, document)| document.is_live).map(|(number, _)| number)
+    }
+
+    pub fn id(&self, document: u32) -> u64 {
+        self.documents[document as usize].id
     }
 
     pub fn position(&self, document: u32) -> Position {

@@ -86,6 +86,25 @@ async fn damage_is_noticed_wherever_it_is_and_a_rebuild_repairs_it() {
     assert_eq!(memory.count(&name).await.unwrap(), 0, "a broken one can be cleared");
 }
 
+/// Checksums are looked at when a file is opened; what is changed later must not pass for an empty answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_changed_while_it_is_open_is_noticed() {
+    let place = TempDir::new().unwrap();
+    let options = small_options(&place);
+    for damage in ["", "not a memory"] {
+        let name = unused_name();
+        let memory = filled(&options, &name).await;
+        assert_eq!(found(&memory, &name, "word").await, [1]);
+        fs::write(file_of(&options, &name), damage).unwrap();
+        // It is written at its place, behind a hole.
+        memory.add(&name, vec![said(2, "more words")]).await.unwrap();
+        assert!(is_unavailable(&memory.search(&name, &asked("word")).await), "{damage:?}");
+        assert!(matches!(memory.health().await, MemoryHealth::Broken { .. }), "{damage:?}");
+        assert_eq!(memory.rebuild(&name, [said(1, "kept words")]).await.unwrap(), 1, "{damage:?}");
+        assert_eq!(found(&memory, &name, "word").await, [1], "{damage:?}");
+    }
+}
+
 /// A program that dies while it writes leaves the beginning of an addition, and never acknowledged it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_addition_cut_short_anywhere_is_dropped_and_nothing_before_it() {

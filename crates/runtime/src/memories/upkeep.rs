@@ -77,6 +77,7 @@ impl Memories {
         loop {
             if !self.look().await {
                 is_swept = is_swept || self.sweep().await;
+                self.note_broken();
                 if let Err(error) = self.index_all().await {
                     log_failure(&error, "what agents remember is not indexed yet");
                 }
@@ -87,6 +88,13 @@ impl Memories {
                 tokio::time::sleep(GATHER).await;
             }
         }
+    }
+
+    /// What cannot be opened is made again from SQL.
+    fn note_broken(&self) {
+        let broken: Vec<Place> = self.engine().broken().collect();
+        let mut due = self.due();
+        broken.iter().for_each(|place| due.note_late(place, Need::Rebuild));
     }
 
     /// Whether the engine is out.
