@@ -65,7 +65,7 @@ request() {
 }
 
 is_ready() {
-  { request GET /health/ready | head -n 1 | grep -q ' 200 '; } 2>/dev/null
+  { [[ $(request GET /health/ready) == 'HTTP/1.1 200 '* ]]; } 2>/dev/null
 }
 
 # answers SESSION: the demonstration model answers, and then wants to use a tool, which would be the client's to run.
@@ -80,7 +80,7 @@ answers() {
 
 # remembers SESSION: what was asked is in the history.
 remembers() {
-  request GET "/sessions/$1/history" | grep -q 'How does this work?'
+  [[ $(request GET "/sessions/$1/history") == *'How does this work?'* ]]
 }
 
 read_key() {

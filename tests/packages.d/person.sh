@@ -58,7 +58,7 @@ must "the package installs over it" install_package "$package"
 check "the new version is noted" installed_version "$version"
 check "the program says its version" says_its_version
 must "it starts again" start codelab serve --addr 127.0.0.1:0
-must "its key is the same" is_ready
+must "it is ready again" is_ready
 check "the data is still there" remembers before
 check "an answer comes after the upgrade" answers after
 must "it stops again" stop
