@@ -1,17 +1,14 @@
 //! Bytes that slow clients make the server hold: bodies that are still arriving, and answers that are not read.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
+use axum::body::HttpBody;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use codelab_protocol::{ErrorCode, UserId};
-use hyper::body::{Frame, SizeHint};
 
 use crate::error::ApiError;
+use crate::guarded::Guarded;
 
 /// What one user may make the server hold at a time, unless a single body may be larger.
 const MAX_USER_BYTES: usize = 64 << 20;
@@ -52,7 +49,7 @@ impl Buffers {
         };
         let mut held = self.hold(Some(user));
         match held.grow(usize::try_from(bytes).unwrap_or(usize::MAX)) {
-            Ok(()) => response.map(|body| Body::new(Counted { body, _held: held })),
+            Ok(()) => response.map(|body| Guarded::body(body, held)),
             Err(refusal) => refusal.into_response(),
         }
     }
@@ -105,31 +102,6 @@ impl Drop for Held {
 
 fn full(message: &str) -> ApiError {
     ApiError::new(ErrorCode::RateLimited, message)
-}
-
-struct Counted {
-    body: Body,
-    _held: Held,
-}
-
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

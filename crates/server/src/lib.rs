@@ -12,6 +12,7 @@ mod connections;
 mod docs;
 mod error;
 mod fields;
+mod guarded;
 mod listen;
 mod master_key;
 mod models;

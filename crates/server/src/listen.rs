@@ -2,18 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::http::{HeaderValue, header};
-use bytes::Bytes;
 use codelab_protocol::Reminder;
 use codelab_runtime::Metrics;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
@@ -22,7 +19,8 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connections::{Busy, Connection, Connections, max_connections};
+use crate::connections::{Connection, Connections, max_connections};
+use crate::guarded::Guarded;
 use crate::unread;
 
 /// Connections that wait to be accepted. A client that finds no room tries again only after a second.
@@ -135,7 +133,8 @@ async fn converse(
             if connection.is_reserved() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, std::convert::Infallible>(response.map(|body| Body::new(Answering { body, _busy: busy })))
+            // The connection is busy until the last of the answer was handed over.
+            Ok::<_, std::convert::Infallible>(response.map(|body| Guarded::body(body, busy)))
         }
     });
     let serving = http1::Builder::new()
@@ -174,31 +173,5 @@ async fn at(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
-    }
-}
-
-/// An answer on its way: its connection is busy until the last of it was handed over.
-struct Answering {
-    body: Body,
-    _busy: Busy,
-}
-
-impl hyper::body::Body for Answering {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
