@@ -79,9 +79,11 @@ pub(crate) async fn user_access(State(app): State<App>, mut request: Request, ne
             if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
                 return ApiError::from(refusal).into_response();
             }
-            let user = identity.user_id;
+            let (user, only_reads) = (identity.user_id, request.method().is_safe());
             request.extensions_mut().insert(User(identity));
-            app.buffers.answer(user, next.run(request).await)
+            let response = next.run(request).await;
+            // What was done is never answered as refused.
+            if only_reads { app.buffers.answer(user, response) } else { response }
         }
         Err(error) => refused(error),
     }
