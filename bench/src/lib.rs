@@ -1,4 +1,5 @@
-//! The labelled set of `data/retrieval`: what agents did and said, what is asked, and which of the former answers it.
+//! The labelled set of `data/retrieval`: what agents did and said, what is asked, and which of the
+//! former answers it.
 
 use std::fmt;
 use std::path::Path;
@@ -88,6 +89,8 @@ impl fmt::Display for QueryKind {
 
 fn lines<T: DeserializeOwned>(file: &Path) -> anyhow::Result<Vec<T>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let read = |(at, line)| serde_json::from_str(line).with_context(|| format!("{}:{}", file.display(), at + 1));
+    let read = |(at, line)| {
+        serde_json::from_str(line).with_context(|| format!("{}:{}", file.display(), at + 1))
+    };
     text.lines().enumerate().map(read).collect()
 }

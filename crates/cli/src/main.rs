@@ -1,4 +1,5 @@
-//! The `codelab` binary: parses the command line, runs one command, says in one line why it could not.
+//! The `codelab` binary: parses the command line, runs one command, says in one line why it could
+//! not.
 
 mod commands;
 mod import;
@@ -9,7 +10,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory, serve, token, work,
+    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory,
+    serve, token, work,
 };
 
 /// A self-hosted runtime where a team of AI agents works on your code.

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use codelab_protocol::{
-    ChatCancelled, ChatDetail, ChatEvent, ChatSession, ChatSessionList, CreateChat, DirectAnswer, MessageAccepted,
-    MessageList, ProjectId, RenameChat, Role, SendMessage, SessionId, UsageReport,
+    ChatCancelled, ChatDetail, ChatEvent, ChatSession, ChatSessionList, CreateChat, DirectAnswer,
+    MessageAccepted, MessageList, ProjectId, RenameChat, Role, SendMessage, SessionId, UsageReport,
 };
 use http::Method;
 
@@ -31,12 +31,23 @@ impl Client {
         offset: Option<u64>,
     ) -> Result<ChatSessionList, ClientError> {
         let project = project.map(|id| id.get().unsigned_abs());
-        self.get(&with_query("/my/chat/sessions", &[("project_id", project), ("limit", limit), ("offset", offset)]))
-            .await
+        self.get(&with_query(
+            "/my/chat/sessions",
+            &[
+                ("project_id", project),
+                ("limit", limit),
+                ("offset", offset),
+            ],
+        ))
+        .await
     }
 
     pub async fn create_chat(&self, body: &CreateChat) -> Result<ChatSession, ClientError> {
-        self.json(self.transport.json_request(Method::POST, "/my/chat/sessions", body)?).await
+        self.json(
+            self.transport
+                .json_request(Method::POST, "/my/chat/sessions", body)?,
+        )
+        .await
     }
 
     /// The session with its newest messages and how it stands.
@@ -44,38 +55,62 @@ impl Client {
         self.get(&format!("/my/chat/sessions/{session}")).await
     }
 
-    pub async fn rename_chat(&self, session: &SessionId, title: &str) -> Result<ChatSession, ClientError> {
-        let body = RenameChat { title: title.to_owned() };
-        self.json(self.transport.json_request(Method::PATCH, &format!("/my/chat/sessions/{session}"), &body)?).await
+    pub async fn rename_chat(
+        &self,
+        session: &SessionId,
+        title: &str,
+    ) -> Result<ChatSession, ClientError> {
+        let body = RenameChat {
+            title: title.to_owned(),
+        };
+        self.json(self.transport.json_request(
+            Method::PATCH,
+            &format!("/my/chat/sessions/{session}"),
+            &body,
+        )?)
+        .await
     }
 
     /// Really deletes it, with everything that was said.
     pub async fn delete_chat(&self, session: &SessionId) -> Result<(), ClientError> {
-        self.without_answer(Method::DELETE, &format!("/my/chat/sessions/{session}")).await
+        self.without_answer(Method::DELETE, &format!("/my/chat/sessions/{session}"))
+            .await
     }
 
     /// Sends a message and waits: a direct call for its answer, a planned one until it is durable.
-    pub async fn send_chat(&self, session: &SessionId, message: &SendMessage) -> Result<Sent, ClientError> {
-        let request = self.transport.json_request(Method::POST, &message_path(session), message)?;
-        let response = self.transport.exchange_within(self.transport.limits.direct_timeout_ms, request).await?;
+    pub async fn send_chat(
+        &self,
+        session: &SessionId,
+        message: &SendMessage,
+    ) -> Result<Sent, ClientError> {
+        let request = self
+            .transport
+            .json_request(Method::POST, &message_path(session), message)?;
+        let response = self
+            .transport
+            .exchange_within(self.transport.limits.direct_timeout_ms, request)
+            .await?;
         if response.status == ACCEPTED {
             return parse(&response.body).map(Sent::Accepted);
         }
-        // A direct call that failed says so with an error status and the same body as one that did not.
+        // A direct call that failed says so with an error status and the same body as one that did
+        // not.
         match parse(&response.body) {
             Ok(answer) => Ok(Sent::Answered(Box::new(answer))),
             Err(error) => Err(accepted(response).err().unwrap_or(error)),
         }
     }
 
-    /// Sends a message and follows its events until its turn ends or suspends. A repeat with the same
-    /// `client_message_id` follows the first one.
+    /// Sends a message and follows its events until its turn ends or suspends. A repeat with the
+    /// same `client_message_id` follows the first one.
     pub async fn stream_chat(
         &self,
         session: &SessionId,
         message: &SendMessage,
     ) -> Result<EventStream<ChatEvent>, ClientError> {
-        let request = self.transport.json_request(Method::POST, &message_path(session), message)?;
+        let request = self
+            .transport
+            .json_request(Method::POST, &message_path(session), message)?;
         self.stream(request, Closing::FirstDone).await
     }
 
@@ -89,12 +124,20 @@ impl Client {
     ) -> Result<MessageList, ClientError> {
         let number = |value: Option<u64>| value.map(|value| value.to_string());
         let role = role.map(|role| role.as_str().to_owned());
-        let parameters = [("limit", number(limit)), ("offset", number(offset)), ("role", role)];
-        self.get(&with_query(&format!("/my/chat/{session}/messages"), &parameters)).await
+        let parameters = [
+            ("limit", number(limit)),
+            ("offset", number(offset)),
+            ("role", role),
+        ];
+        self.get(&with_query(
+            &format!("/my/chat/{session}/messages"),
+            &parameters,
+        ))
+        .await
     }
 
-    /// What comes after event number `after` (`None` is from the start); with `follow` also what is still to happen.
-    /// For a reader that comes back by itself see [`crate::ResumingEvents`].
+    /// What comes after event number `after` (`None` is from the start); with `follow` also what is
+    /// still to happen. For a reader that comes back by itself see [`crate::ResumingEvents`].
     pub async fn chat_events(
         &self,
         session: &SessionId,
@@ -104,25 +147,45 @@ impl Client {
         self.log(session, after, follow).await
     }
 
-    /// Everything that happens in the user's sessions from now on, without deltas. It ends when the reader falls too far
-    /// behind or the server stops; what was missed is in the sessions' own logs.
+    /// Everything that happens in the user's sessions from now on, without deltas. It ends when the
+    /// reader falls too far behind or the server stops; what was missed is in the sessions' own
+    /// logs.
     pub async fn user_events(&self) -> Result<EventStream<ChatEvent>, ClientError> {
-        let request = self.transport.request(Method::GET, "/my/events", Bytes::new())?;
+        let request = self
+            .transport
+            .request(Method::GET, "/my/events", Bytes::new())?;
         self.stream(request, Closing::Anywhere).await
     }
 
     /// Ends the turn with everything it has open; waiting messages stay queued unless `drop_queue`.
-    pub async fn cancel_chat(&self, session: &SessionId, drop_queue: bool) -> Result<ChatCancelled, ClientError> {
-        self.act(&format!("/my/chat/{session}/cancel{}", if drop_queue { "?queue=drop" } else { "" })).await
+    pub async fn cancel_chat(
+        &self,
+        session: &SessionId,
+        drop_queue: bool,
+    ) -> Result<ChatCancelled, ClientError> {
+        self.act(&format!(
+            "/my/chat/{session}/cancel{}",
+            if drop_queue { "?queue=drop" } else { "" }
+        ))
+        .await
     }
 
     /// What the user's model calls used, of one project or of all.
     pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageReport, ClientError> {
-        self.get(&with_query("/my/usage", &[("project_id", project)])).await
+        self.get(&with_query("/my/usage", &[("project_id", project)]))
+            .await
     }
 
-    pub(crate) async fn without_answer(&self, method: Method, path: &str) -> Result<(), ClientError> {
-        accepted(self.transport.exchange(self.transport.request(method, path, Bytes::new())?).await?)?;
+    pub(crate) async fn without_answer(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<(), ClientError> {
+        accepted(
+            self.transport
+                .exchange(self.transport.request(method, path, Bytes::new())?)
+                .await?,
+        )?;
         Ok(())
     }
 }

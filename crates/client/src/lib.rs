@@ -1,8 +1,10 @@
-//! The typed HTTP and SSE client of CodeLab: the whole runtime API and the whole of a user's own, for programs that are
-//! written against them; the terminal client, the benchmark and the tests use a part of it.
+//! The typed HTTP and SSE client of CodeLab: the whole runtime API and the whole of a user's own,
+//! for programs that are written against them; the terminal client, the benchmark and the tests use
+//! a part of it.
 //!
-//! It speaks the words of `codelab-protocol` and decides nothing: what an event means is its caller's business. It
-//! never repeats a request on its own, except [`ResumingEvents`], which only reads.
+//! It speaks the words of `codelab-protocol` and decides nothing: what an event means is its
+//! caller's business. It never repeats a request on its own, except [`ResumingEvents`], which only
+//! reads.
 
 mod chats;
 mod client;

@@ -1,5 +1,5 @@
-//! What the events of both realms have in common for a reader: where their log is, and which of them are pieces of an
-//! answer that is still being written.
+//! What the events of both realms have in common for a reader: where their log is, and which of
+//! them are pieces of an answer that is still being written.
 
 use codelab_protocol::{ChatEvent, ChatEventBody, Chunk, ChunkBody, Gap, MessageId, SessionId};
 use serde::de::DeserializeOwned;
@@ -33,7 +33,9 @@ impl Logged for Chunk {
     }
 
     fn piece(&mut self) -> Option<Piece<'_>> {
-        let ChunkBody::AssistantDelta(delta) = &mut self.body else { return None };
+        let ChunkBody::AssistantDelta(delta) = &mut self.body else {
+            return None;
+        };
         Some(Piece {
             message_id: &delta.message_id,
             attempt: delta.attempt,
@@ -63,7 +65,9 @@ impl Logged for ChatEvent {
     }
 
     fn piece(&mut self) -> Option<Piece<'_>> {
-        let ChatEventBody::MessageDelta(delta) = &mut self.body else { return None };
+        let ChatEventBody::MessageDelta(delta) = &mut self.body else {
+            return None;
+        };
         Some(Piece {
             message_id: &delta.message_id,
             attempt: delta.attempt,

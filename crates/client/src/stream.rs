@@ -19,11 +19,12 @@ use crate::logged::Logged;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
-/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a user's projects.
+/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a
+/// user's projects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent<E = Chunk> {
-    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one of the stream of all
-    /// sessions.
+    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one
+    /// of the stream of all sessions.
     pub id: Option<u64>,
     /// `message` or `error` for a chunk, the type of a chat event, or `done`; others are passed on.
     pub event: String,
@@ -83,9 +84,15 @@ impl<E: Logged> EventStream<E> {
         closing: Closing,
         limits: &ClientLimits,
     ) -> Result<Self, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         if !kind.starts_with(EVENT_STREAM) {
-            return Err(invalid(format!("the answer is not an event stream but {kind:?}")));
+            return Err(invalid(format!(
+                "the answer is not an event stream but {kind:?}"
+            )));
         }
         Ok(Self {
             body: response.into_body(),
@@ -100,8 +107,8 @@ impl<E: Logged> EventStream<E> {
         })
     }
 
-    /// The next event; `None` after the proper end. After an error there is nothing more. Dropping the future loses
-    /// nothing, so it may stand in a `select!`.
+    /// The next event; `None` after the proper end. After an error there is nothing more. Dropping
+    /// the future loses nothing, so it may stand in a `select!`.
     pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -110,12 +117,15 @@ impl<E: Logged> EventStream<E> {
             match self.phase {
                 Phase::Reading { after_done } => self.read(after_done).await,
                 Phase::Closed(_) => {
-                    let Phase::Closed(end) = std::mem::replace(&mut self.phase, Phase::Over) else { return None };
+                    let Phase::Closed(end) = std::mem::replace(&mut self.phase, Phase::Over) else {
+                        return None;
+                    };
                     return end.err().map(Err);
                 }
                 Phase::Draining => {
                     let whole = async { while let Some(Ok(_)) = self.body.frame().await {} };
-                    // A server that keeps the stream open after `done` costs the connection, not the caller's time.
+                    // A server that keeps the stream open after `done` costs the connection, not
+                    // the caller's time.
                     let _ = timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), whole).await;
                     self.phase = Phase::Over;
                 }
@@ -153,7 +163,9 @@ impl<E: Logged> EventStream<E> {
             Ok(Some(Err(error))) => Err(ClientError::Cut(chain(&error))),
             Ok(None) if after_done || self.closing == Closing::Anywhere => Ok(()),
             Ok(None) => Err(ClientError::Cut("the stream ended without done".into())),
-            Err(_) => Err(ClientError::Timeout { after_ms: self.idle_timeout_ms }),
+            Err(_) => Err(ClientError::Timeout {
+                after_ms: self.idle_timeout_ms,
+            }),
         };
         self.phase = Phase::Closed(end);
     }
@@ -180,7 +192,9 @@ impl<E: Logged> EventStream<E> {
 
 impl<E> fmt::Debug for EventStream<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream").field("closing", &self.closing).finish_non_exhaustive()
+        f.debug_struct("EventStream")
+            .field("closing", &self.closing)
+            .finish_non_exhaustive()
     }
 }
 
@@ -188,7 +202,9 @@ fn parse<E: Logged>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
     let SseEvent { id, event, data } = event;
     let id = match id {
         Some(text) => {
-            let number = text.parse().map_err(|_| invalid(format!("the event id {text:?} is not a number")))?;
+            let number = text
+                .parse()
+                .map_err(|_| invalid(format!("the event id {text:?} is not a number")))?;
             Some(number)
         }
         None => None,

@@ -2,8 +2,8 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ChatEventBody, ChunkBody, ClientMessageId, CommandPart, Digest, Message,
-    MessageId, Origin, Plan, TaskId, Timestamp, TurnId, TurnStatus, Usage,
+    AgentName, ApprovalInfo, CallId, ChatEventBody, ChunkBody, ClientMessageId, CommandPart,
+    Digest, Message, MessageId, Origin, Plan, TaskId, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -92,7 +92,8 @@ pub enum Effect {
     },
     /// What an agent will be able to remember.
     Remember(Interaction),
-    /// The call to make. Which calls are still wanted, the session says: [`crate::Session::model_calls`].
+    /// The call to make. Which calls are still wanted, the session says:
+    /// [`crate::Session::model_calls`].
     CallModel(ModelCall),
 }
 
@@ -280,7 +281,8 @@ impl Decided {
 pub struct ModelCallId {
     pub turn: TurnId,
     pub lane: Lane,
-    /// 0 is the classification, steps count from 1. A workflow's own calls are 1 (plan), 2 (repair) and 3 (join).
+    /// 0 is the classification, steps count from 1. A workflow's own calls are 1 (plan), 2 (repair)
+    /// and 3 (join).
     pub step: u32,
     /// Grows when the call is made again after a crash.
     pub attempt: u32,

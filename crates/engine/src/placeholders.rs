@@ -1,7 +1,13 @@
 //! The placeholders a prompt template may use, and how they are found in it.
 
 /// Written `{{name}}` in a template.
-pub const PLACEHOLDERS: [&str; 5] = [MESSAGE_HISTORY, USER_ID, CURRENT_TIME, TIMEZONE, HOUSEHOLD_ID];
+pub const PLACEHOLDERS: [&str; 5] = [
+    MESSAGE_HISTORY,
+    USER_ID,
+    CURRENT_TIME,
+    TIMEZONE,
+    HOUSEHOLD_ID,
+];
 
 pub(crate) const MESSAGE_HISTORY: &str = "messageHistory";
 pub(crate) const USER_ID: &str = "userId";
@@ -61,7 +67,10 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
 /// The name of the placeholder that `text` begins with, and how many bytes it takes.
 fn placeholder(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix("{{")?.trim_start();
-    let name_bytes = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')).count();
+    let name_bytes = inner
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+        .count();
     let (name, rest) = inner.split_at(name_bytes);
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let rest = rest.trim_start().strip_prefix("}}")?;
@@ -77,9 +86,15 @@ mod tests {
         let long = format!("{{{{{}}}}}", "x".repeat(65));
         for (template, expected) in [
             ("", vec![]),
-            ("{{messageHistory}} {{userId}} {{currentTime}} {{timezone}} {{householdId}}", vec![]),
+            (
+                "{{messageHistory}} {{userId}} {{currentTime}} {{timezone}} {{householdId}}",
+                vec![],
+            ),
             ("{{ messageHistory }}", vec![]),
-            ("{{user}} and {{user}} then {{messagehistory}}", vec!["user", "messagehistory"]),
+            (
+                "{{user}} and {{user}} then {{messagehistory}}",
+                vec!["user", "messagehistory"],
+            ),
             ("{user} {{ }} {{1}} { {x} } {{a b}}", vec![]),
             ("{{{{deep}}}}", vec!["deep"]),
             ("{{{odd}}}", vec!["odd"]),
@@ -98,9 +113,15 @@ mod tests {
             ("", vec![]),
             ("plain", vec![Text("plain")]),
             ("{{a}}", vec![Placeholder("a")]),
-            ("x{{ a }}y{{b}}", vec![Text("x"), Placeholder("a"), Text("y"), Placeholder("b")]),
+            (
+                "x{{ a }}y{{b}}",
+                vec![Text("x"), Placeholder("a"), Text("y"), Placeholder("b")],
+            ),
             ("{{{{a}}}}", vec![Text("{{"), Placeholder("a"), Text("}}")]),
-            ("é{{я}}{{a}}é", vec![Text("é{{я}}"), Placeholder("a"), Text("é")]),
+            (
+                "é{{я}}{{a}}é",
+                vec![Text("é{{я}}"), Placeholder("a"), Text("é")],
+            ),
         ] {
             assert_eq!(parts(template), expected, "{template}");
         }

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ChatEventBody, ClientId, ClientMessageId, ErrorCode, Message, MessageId, MessageQueued,
-    Origin, SessionId, SwitchAgent, Timestamp, TurnId, TurnStatus, WorkflowId,
+    AgentName, CallerContext, ChatEventBody, ClientId, ClientMessageId, ErrorCode, Message,
+    MessageId, MessageQueued, Origin, SessionId, SwitchAgent, Timestamp, TurnId, TurnStatus,
+    WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,8 @@ use crate::compaction::Compaction;
 use crate::turn::{LateCall, Phase, Turn};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
-    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, ModelCallId, Refusal,
-    Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
+    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord,
+    ModelCallId, Refusal, Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
 };
 
 /// Which API a session speaks, and whose agents it works with.
@@ -32,7 +33,8 @@ pub enum Kind {
 pub struct Session {
     pub(crate) id: SessionId,
     pub(crate) kind: Kind,
-    /// The owner that applied the last recovery; an older one in the store means that a recovery is due.
+    /// The owner that applied the last recovery; an older one in the store means that a recovery is
+    /// due.
     pub(crate) epoch: u64,
     pub(crate) current: AgentName,
     /// The caller's explicit choice; it outlives turns.
@@ -61,7 +63,8 @@ pub struct Session {
     /// A person said that models without a price may be used although there is a limit in dollars.
     #[serde(default)]
     pub(crate) unpriced_allowed: bool,
-    /// The sizes of the newest messages of the session's own history, for the size of the next prompt.
+    /// The sizes of the newest messages of the session's own history, for the size of the next
+    /// prompt.
     #[serde(default)]
     pub(crate) said: VecDeque<Said>,
     pub(crate) compaction: Compaction,
@@ -121,20 +124,45 @@ impl Session {
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
-        let mut step = Step { session: self, world, effects: Vec::new(), changed: false };
+        let mut step = Step {
+            session: self,
+            world,
+            effects: Vec::new(),
+            changed: false,
+        };
         let answer = match input {
             Input::UserMessage(message) => step.user_message(message)?,
             Input::SwitchAgent { agent } => step.switch_requested(agent)?,
-            Input::Answer { call_id, text, known } => step.answer(call_id, text, known)?,
-            Input::ToolResult { call_id, result, client, known } => step.tool_result(call_id, result, client, known)?,
-            Input::Claim { call_id, client_id, bound_is_gone, known } => {
-                step.claim(call_id, client_id, bound_is_gone, known)?
-            }
+            Input::Answer {
+                call_id,
+                text,
+                known,
+            } => step.answer(call_id, text, known)?,
+            Input::ToolResult {
+                call_id,
+                result,
+                client,
+                known,
+            } => step.tool_result(call_id, result, client, known)?,
+            Input::Claim {
+                call_id,
+                client_id,
+                bound_is_gone,
+                known,
+            } => step.claim(call_id, client_id, bound_is_gone, known)?,
             Input::ClientGone { client_id } => step.client_gone(&client_id),
-            Input::Decision { call_id, decision, digest, decided_by, known } => {
-                step.decision(call_id, decision, digest, decided_by, known)?
-            }
-            Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
+            Input::Decision {
+                call_id,
+                decision,
+                digest,
+                decided_by,
+                known,
+            } => step.decision(call_id, decision, digest, decided_by, known)?,
+            Input::ModelFinished {
+                call,
+                outcome,
+                recalled,
+            } => step.model_finished(call, outcome, recalled),
             Input::CallWaits { call, waits } => step.call_waits(call, waits),
             Input::ModelWaits { call, ms } => step.model_waits(call, ms),
             Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
@@ -153,7 +181,11 @@ impl Session {
         step.save_changed_plan(shown);
         step.settle_workflow();
         let changed = step.changed || !step.effects.is_empty() || answer != Answer::Nothing;
-        Ok(Applied { effects: step.effects, answer, changed })
+        Ok(Applied {
+            effects: step.effects,
+            answer,
+            changed,
+        })
     }
 
     pub fn id(&self) -> &SessionId {
@@ -222,7 +254,11 @@ impl Session {
 
     /// The model calls that must be under way, each with the message that it will become.
     pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
-        let mut calls = self.turn.as_ref().map(Turn::model_calls).unwrap_or_default();
+        let mut calls = self
+            .turn
+            .as_ref()
+            .map(Turn::model_calls)
+            .unwrap_or_default();
         calls.extend(self.compacting_call().map(|call| (call, None)));
         calls
     }
@@ -251,17 +287,28 @@ impl Session {
     /// Each question once, also where several tasks wait for it.
     pub fn pending_approvals(&self) -> impl Iterator<Item = &Approval> {
         let turn = self.turn.as_ref();
-        let of_plan = turn.and_then(Turn::workflow).and_then(|workflow| workflow.approval());
-        let of_threads = turn.into_iter().flat_map(Turn::threads).filter_map(|thread| thread.phase.approval());
+        let of_plan = turn
+            .and_then(Turn::workflow)
+            .and_then(|workflow| workflow.approval());
+        let of_threads = turn
+            .into_iter()
+            .flat_map(Turn::threads)
+            .filter_map(|thread| thread.phase.approval());
         let mut seen = BTreeSet::new();
-        of_plan.into_iter().chain(of_threads).filter(move |approval| seen.insert(&approval.call_id))
+        of_plan
+            .into_iter()
+            .chain(of_threads)
+            .filter(move |approval| seen.insert(&approval.call_id))
     }
 
     /// When `Input::Tick` is due next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let turn = self.turn.as_ref()?;
         let of_plan = turn.workflow().and_then(|workflow| workflow.deadline());
-        turn.threads().filter_map(|thread| thread.deadline()).chain(of_plan).min()
+        turn.threads()
+            .filter_map(|thread| thread.deadline())
+            .chain(of_plan)
+            .min()
     }
 }
 
@@ -280,7 +327,8 @@ impl Step<'_, '_> {
             self.known_agent(agent)?;
             self.free_agent(agent)?;
         }
-        // In a project a message that names an agent is a request of its own; in the runtime realm the name only pins.
+        // In a project a message that names an agent is a request of its own; in the runtime realm
+        // the name only pins.
         if (message.agent.is_none() || self.session.kind == Kind::Runtime)
             && let Some(question) = self.oldest_question()
         {
@@ -294,13 +342,28 @@ impl Step<'_, '_> {
             return Ok(Answer::Answered(span));
         }
         self.room_to_wait(&message.text)?;
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let span = Span {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
         self.input_taken(message.client_message_id, span);
         let message_id = self.world.ids.message_id();
-        let UserMessage { text, agent, caller, .. } = message;
+        let UserMessage {
+            text,
+            agent,
+            caller,
+            ..
+        } = message;
         let planned = self.session.kind == Kind::Project && agent.is_none();
         let workflow_id = planned.then(|| self.world.ids.workflow_id());
-        let waiting = Waiting { turn: span.turn, message_id, workflow_id, text, agent, caller };
+        let waiting = Waiting {
+            turn: span.turn,
+            message_id,
+            workflow_id,
+            text,
+            agent,
+            caller,
+        };
         if self.session.turn.is_some() {
             self.enqueue(waiting);
         } else {
@@ -319,9 +382,15 @@ impl Step<'_, '_> {
             let why = format!("{limit} messages are already waiting");
             return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", limit));
         }
-        let bytes = queue.iter().map(|waiting| waiting.text.len()).sum::<usize>() + text.len();
+        let bytes = queue
+            .iter()
+            .map(|waiting| waiting.text.len())
+            .sum::<usize>()
+            + text.len();
         if bytes > MAX_WAITING_BYTES {
-            let why = format!("The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together");
+            let why = format!(
+                "The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together"
+            );
             return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", queue.len()));
         }
         Ok(())
@@ -333,7 +402,14 @@ impl Step<'_, '_> {
         self.session.queue.push_back(waiting);
         if self.session.kind == Kind::Project {
             let position = self.session.queue.len() as u64;
-            self.event(turn, ChatEventBody::MessageQueued(MessageQueued { message_id, workflow_id, position }));
+            self.event(
+                turn,
+                ChatEventBody::MessageQueued(MessageQueued {
+                    message_id,
+                    workflow_id,
+                    position,
+                }),
+            );
         }
     }
 
@@ -354,13 +430,19 @@ impl Step<'_, '_> {
         self.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
-            let here = Span { turn: turn.id, after_seq: self.session.last_seq };
+            let here = Span {
+                turn: turn.id,
+                after_seq: self.session.last_seq,
+            };
             return Ok(turn.suspended().map_or(Answer::Span(here), Answer::Now));
         }
         if agent == self.session.current {
             return Ok(Answer::Now(TurnStatus::Completed));
         }
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let span = Span {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
         self.settle(TurnStatus::Completed);
         Ok(Answer::Span(span))
@@ -375,12 +457,19 @@ impl Step<'_, '_> {
         if self.world.team.get(agent).is_some() {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {agent}")).with("agent", agent.as_str()))
+        Err(Refusal::new(
+            ErrorCode::AgentNotFound,
+            format!("Agent not found: {agent}"),
+        )
+        .with("agent", agent.as_str()))
     }
 
     fn input_taken(&mut self, client_message_id: Option<ClientMessageId>, span: Span) {
         if let Some(client_message_id) = client_message_id {
-            self.effects.push(Effect::InputTaken { client_message_id, span });
+            self.effects.push(Effect::InputTaken {
+                client_message_id,
+                span,
+            });
         }
     }
 
@@ -392,18 +481,37 @@ impl Step<'_, '_> {
     pub(crate) fn event(&mut self, turn: TurnId, body: impl Into<EventBody>) {
         self.session.last_seq += 1;
         let seq = self.session.last_seq;
-        self.effects.push(Effect::Event(EventRecord { seq, turn, body: body.into(), settled: None }));
+        self.effects.push(Effect::Event(EventRecord {
+            seq,
+            turn,
+            body: body.into(),
+            settled: None,
+        }));
     }
 
     /// A workflow waits as a whole once none of its tasks can go on by itself.
     fn settle_workflow(&mut self) {
-        let Some(turn) = self.session.turn.as_ref().filter(|turn| turn.workflow().is_some()) else { return };
-        let (id, Some(status)) = (turn.id, turn.suspended()) else { return };
-        // The step can have shown events of other turns after it: a message that queues, a result that comes late.
-        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
-            Effect::Event(event) if event.turn == id => Some(event),
-            _ => None,
-        });
+        let Some(turn) = self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.workflow().is_some())
+        else {
+            return;
+        };
+        let (id, Some(status)) = (turn.id, turn.suspended()) else {
+            return;
+        };
+        // The step can have shown events of other turns after it: a message that queues, a result
+        // that comes late.
+        let last = self
+            .effects
+            .iter_mut()
+            .rev()
+            .find_map(|effect| match effect {
+                Effect::Event(event) if event.turn == id => Some(event),
+                _ => None,
+            });
         if let Some(event) = last {
             event.settled = Some(status);
         }
@@ -411,10 +519,14 @@ impl Step<'_, '_> {
 
     /// Marks the last event as the one after which readers of the turn may stop.
     pub(crate) fn settle(&mut self, status: TurnStatus) {
-        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
-            Effect::Event(event) => Some(event),
-            _ => None,
-        });
+        let last = self
+            .effects
+            .iter_mut()
+            .rev()
+            .find_map(|effect| match effect {
+                Effect::Event(event) => Some(event),
+                _ => None,
+            });
         if let Some(event) = last {
             event.settled = Some(status);
         }
@@ -428,10 +540,21 @@ impl Step<'_, '_> {
             self.count_said(&message);
         }
         self.count_for_room(turn, task.as_ref(), &message);
-        self.effects.push(Effect::Message(MessageRecord { ord, turn, task, message }));
+        self.effects.push(Effect::Message(MessageRecord {
+            ord,
+            turn,
+            task,
+            message,
+        }));
     }
 
-    pub(crate) fn switch(&mut self, turn: TurnId, to: AgentName, reason: String, confidence: Option<String>) {
+    pub(crate) fn switch(
+        &mut self,
+        turn: TurnId,
+        to: AgentName,
+        reason: String,
+        confidence: Option<String>,
+    ) {
         let from = std::mem::replace(&mut self.session.current, to.clone());
         let at = self.world.now;
         let record = SwitchRecord {
@@ -445,7 +568,13 @@ impl Step<'_, '_> {
         self.session.switch_count += 1;
         self.session.last_switch = Some(record.clone());
         self.effects.push(Effect::Switched(record));
-        let body = SwitchAgent { from_agent: from, to_agent: to, reason, confidence, timestamp: at };
+        let body = SwitchAgent {
+            from_agent: from,
+            to_agent: to,
+            reason,
+            confidence,
+            timestamp: at,
+        };
         self.show_switch(turn, body);
     }
 
@@ -453,7 +582,11 @@ impl Step<'_, '_> {
     pub(crate) fn return_home(&mut self, turn: TurnId, reason: &str) {
         let requested = std::mem::take(&mut self.session.requested);
         // A pinned agent can have left the team since.
-        self.session.pinned = self.session.pinned.take().filter(|agent| self.world.team.get(agent).is_some());
+        self.session.pinned = self
+            .session
+            .pinned
+            .take()
+            .filter(|agent| self.world.team.get(agent).is_some());
         let home = self.session.pinned.clone().unwrap_or_else(orchestrator);
         if home != self.session.current {
             let reason = if requested { REQUESTED } else { reason };

@@ -1,6 +1,7 @@
 //! A turn: all work caused by one user message, until the session is idle again.
 //!
-//! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks are such threads.
+//! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks
+//! are such threads.
 
 mod approval;
 mod budget;
@@ -13,7 +14,8 @@ mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TaskId, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TaskId,
+    TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -30,7 +32,9 @@ use crate::plan::Workflow;
 use crate::prompt::without_middle;
 use crate::session::{REQUESTED, Step, Waiting};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
-use crate::{Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
+use crate::{
+    Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing,
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Turn {
@@ -94,17 +98,28 @@ impl Turn {
 
     /// Those of this turn; [`crate::Session::model_calls`] are all.
     pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
-        let mut calls: Vec<_> =
-            self.threads().filter_map(|thread| Some((thread.model_call()?, thread.awaited()))).collect();
+        let mut calls: Vec<_> = self
+            .threads()
+            .filter_map(|thread| Some((thread.model_call()?, thread.awaited())))
+            .collect();
         if let Some(workflow) = self.workflow() {
-            calls.extend(workflow.model_call(self.id).map(|id| (id, workflow.awaited())));
+            calls.extend(
+                workflow
+                    .model_call(self.id)
+                    .map(|id| (id, workflow.awaited())),
+            );
         }
         calls
     }
 
     pub(crate) fn awaits_room(&self) -> bool {
-        let planner = self.workflow().is_some_and(|workflow| workflow.awaits_room());
-        planner || self.threads().any(|thread| matches!(thread.phase, Phase::AwaitingRoom))
+        let planner = self
+            .workflow()
+            .is_some_and(|workflow| workflow.awaits_room());
+        planner
+            || self
+                .threads()
+                .any(|thread| matches!(thread.phase, Phase::AwaitingRoom))
     }
 
     /// How the turn stands when nothing of it goes on without somebody outside.
@@ -118,7 +133,14 @@ impl Turn {
 
 impl Step<'_, '_> {
     pub(crate) fn begin_turn(&mut self, waiting: Waiting) {
-        let Waiting { turn: id, message_id, workflow_id, text, agent, caller } = waiting;
+        let Waiting {
+            turn: id,
+            message_id,
+            workflow_id,
+            text,
+            agent,
+            caller,
+        } = waiting;
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
         {
@@ -130,8 +152,17 @@ impl Step<'_, '_> {
             self.session.last_switch = None;
         }
         let request = without_middle(&text, MAX_REQUEST_BYTES);
-        let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
-        self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None), said: Vec::new() });
+        let message = Message {
+            message_id: message_id.clone(),
+            ..self.new_message(Role::User, text.clone())
+        };
+        self.session.turn = Some(Turn {
+            id,
+            message_id,
+            request,
+            work: Work::Thread(None),
+            said: Vec::new(),
+        });
         self.show_user_message(id, &message, workflow_id.clone());
         self.message(id, None, message);
         match (self.session.kind, agent, workflow_id) {
@@ -154,7 +185,9 @@ impl Step<'_, '_> {
         }
         let mut thread = Thread::new(id, Lane::OWN, self.session.current.clone(), None);
         // An agent can have left the team since the session chose it.
-        if self.session.current != orchestrator() && self.world.team.get(&self.session.current).is_some() {
+        if self.session.current != orchestrator()
+            && self.world.team.get(&self.session.current).is_some()
+        {
             return self.think(thread);
         }
         if self.world.team.mode() == Mode::Single {
@@ -174,7 +207,13 @@ impl Step<'_, '_> {
     }
 
     /// Changes the agent of a thread, and where it is the turn's own, of the session.
-    pub(crate) fn hand_over(&mut self, thread: &mut Thread, to: AgentName, reason: String, confidence: Option<String>) {
+    pub(crate) fn hand_over(
+        &mut self,
+        thread: &mut Thread,
+        to: AgentName,
+        reason: String,
+        confidence: Option<String>,
+    ) {
         thread.agent = to.clone();
         // Each agent has a memory of its own.
         thread.recalled.clear();
@@ -191,16 +230,29 @@ impl Step<'_, '_> {
         if call.lane == Lane::ASIDE {
             return self.summarized(call, outcome, recalled);
         }
-        let Some(turn) = &self.session.turn else { return Answer::Nothing };
-        if turn.workflow().is_some_and(|workflow| workflow.model_call(turn.id) == Some(call)) {
+        let Some(turn) = &self.session.turn else {
+            return Answer::Nothing;
+        };
+        if turn
+            .workflow()
+            .is_some_and(|workflow| workflow.model_call(turn.id) == Some(call))
+        {
             self.workflow_answered(outcome);
             return Answer::Nothing;
         }
-        if !turn.threads().any(|thread| thread.model_call() == Some(call)) {
+        if !turn
+            .threads()
+            .any(|thread| thread.model_call() == Some(call))
+        {
             return Answer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
-        self.spend(&mut thread, outcome.as_ref().ok().and_then(|output| output.usage));
+        let Some(mut thread) = self.take_thread(call.lane) else {
+            return Answer::Nothing;
+        };
+        self.spend(
+            &mut thread,
+            outcome.as_ref().ok().and_then(|output| output.usage),
+        );
         if !recalled.is_empty() {
             thread.recalled = recalled;
         }
@@ -215,28 +267,66 @@ impl Step<'_, '_> {
         Answer::Nothing
     }
 
-    fn classified(&mut self, mut thread: Thread, text: &str, outcome: Result<ModelOutput, ModelFailure>) {
-        let route = routing::decide(self.world.team, text, outcome.as_ref().map(|output| output.text.as_str()).ok());
-        self.hand_over(&mut thread, route.agent, route.reason, Some(route.confidence.to_owned()));
+    fn classified(
+        &mut self,
+        mut thread: Thread,
+        text: &str,
+        outcome: Result<ModelOutput, ModelFailure>,
+    ) {
+        let route = routing::decide(
+            self.world.team,
+            text,
+            outcome.as_ref().map(|output| output.text.as_str()).ok(),
+        );
+        self.hand_over(
+            &mut thread,
+            route.agent,
+            route.reason,
+            Some(route.confidence.to_owned()),
+        );
         self.think(thread);
     }
 
     fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
-        let ModelFailure { code, message, details } = failure;
-        self.fail_thread(thread, ErrorData { message, error_code: code, details });
+        let ModelFailure {
+            code,
+            message,
+            details,
+        } = failure;
+        self.fail_thread(
+            thread,
+            ErrorData {
+                message,
+                error_code: code,
+                details,
+            },
+        );
     }
 
     /// `max_tokens` is what a budget has room for.
     pub(crate) fn call_model(&mut self, thread: &Thread, max_tokens: Option<u32>) {
-        let Some(id) = thread.model_call() else { return };
+        let Some(id) = thread.model_call() else {
+            return;
+        };
         let (agent, purpose) = match &thread.phase {
-            Phase::Routing { text, .. } => (orchestrator(), Purpose::Classify { text: text.clone() }),
-            Phase::Thinking { message_id, .. } => {
-                (thread.agent.clone(), Purpose::Step { message_id: message_id.clone(), origin: self.origin(thread) })
+            Phase::Routing { text, .. } => {
+                (orchestrator(), Purpose::Classify { text: text.clone() })
             }
+            Phase::Thinking { message_id, .. } => (
+                thread.agent.clone(),
+                Purpose::Step {
+                    message_id: message_id.clone(),
+                    origin: self.origin(thread),
+                },
+            ),
             _ => return,
         };
-        self.effects.push(Effect::CallModel(ModelCall { id, agent, purpose, max_tokens }));
+        self.effects.push(Effect::CallModel(ModelCall {
+            id,
+            agent,
+            purpose,
+            max_tokens,
+        }));
     }
 
     /// Takes a thread out of the turn; `put` brings it back.
@@ -249,7 +339,9 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn put(&mut self, thread: Thread) {
-        let Some(turn) = &mut self.session.turn else { return };
+        let Some(turn) = &mut self.session.turn else {
+            return;
+        };
         match (&mut turn.work, thread.lane.task()) {
             (Work::Thread(own), None) => *own = Some(Box::new(thread)),
             (Work::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
@@ -263,9 +355,11 @@ impl Step<'_, '_> {
 }
 
 pub(crate) const COMPLETED: &str = "Task completed successfully";
-/// Prefix of the tool result when a person rejected the call. A prompt that has no room for everything keeps such results.
+/// Prefix of the tool result when a person rejected the call. A prompt that has no room for
+/// everything keeps such results.
 pub(crate) const REJECTED_BY_PERSON: &str = "A person rejected this call";
-/// Field of the tool result that holds the arguments which ran, when a person changed them. Kept like a rejection.
+/// Field of the tool result that holds the arguments which ran, when a person changed them. Kept
+/// like a rejection.
 pub(crate) const EDITED_BY_PERSON: &str = "arguments_changed_by_a_person_to";
 /// Prefix of the tool result when the call could not be made.
 pub(crate) const REFUSED: &str = "Error ";
@@ -280,18 +374,28 @@ pub(crate) fn decision_in(message: &Message) -> Option<String> {
         return Some(content.clone());
     }
     // A quote inside a text of the JSON is escaped, so this is a field.
-    let is_edited = content.starts_with('{') && content.contains(&format!("\"{EDITED_BY_PERSON}\":"));
-    is_edited.then(|| match serde_json::from_str::<Map<String, Value>>(content) {
-        Ok(fields) => {
-            format!("A person changed the arguments to {}", fields.get(EDITED_BY_PERSON).unwrap_or(&Value::Null))
-        }
-        // Shortened since.
-        Err(_) => content.clone(),
-    })
+    let is_edited =
+        content.starts_with('{') && content.contains(&format!("\"{EDITED_BY_PERSON}\":"));
+    is_edited.then(
+        || match serde_json::from_str::<Map<String, Value>>(content) {
+            Ok(fields) => {
+                format!(
+                    "A person changed the arguments to {}",
+                    fields.get(EDITED_BY_PERSON).unwrap_or(&Value::Null)
+                )
+            }
+            // Shortened since.
+            Err(_) => content.clone(),
+        },
+    )
 }
 
 pub(crate) fn error_data(error_code: ErrorCode, message: &str) -> ErrorData {
-    ErrorData { message: message.to_owned(), error_code, details: Map::new() }
+    ErrorData {
+        message: message.to_owned(),
+        error_code,
+        details: Map::new(),
+    }
 }
 
 /// The first line said, cut on a character boundary.

@@ -85,9 +85,11 @@ impl Default for Limits {
 
 /// After a restart every open deadline lies at least this far ahead.
 pub(crate) const RECOVERY_GRACE_SECONDS: u64 = 30;
-/// How often a model call is made again after a crash; an answer that crashes the server must not do so for ever.
+/// How often a model call is made again after a crash; an answer that crashes the server must not
+/// do so for ever.
 pub(crate) const MAX_ATTEMPTS: u32 = 5;
-/// Nesting of a tool call's arguments. JSON readers give up at 128, and the state wraps them a few times.
+/// Nesting of a tool call's arguments. JSON readers give up at 128, and the state wraps them a few
+/// times.
 pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
 /// Characters of a hand-over's reason; it is repeated in every prompt.
 pub(crate) const MAX_REASON_CHARS: usize = 300;

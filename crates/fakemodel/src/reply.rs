@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 
-/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then add to it.
+/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then
+/// add to it.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) content: Content,
@@ -66,10 +67,18 @@ impl Reply {
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         let words = text.split_whitespace().count() as u64;
-        Self::completion(Completion { text, usage: Some((10, words)), ..Completion::default() })
+        Self::completion(Completion {
+            text,
+            usage: Some((10, words)),
+            ..Completion::default()
+        })
     }
 
-    pub fn text_with_usage(text: impl Into<String>, prompt_tokens: u64, completion_tokens: u64) -> Self {
+    pub fn text_with_usage(
+        text: impl Into<String>,
+        prompt_tokens: u64,
+        completion_tokens: u64,
+    ) -> Self {
         Self::text(text).with_usage(prompt_tokens, completion_tokens)
     }
 
@@ -79,14 +88,25 @@ impl Reply {
 
     /// Several calls in one answer, as a model does that ignores `parallel_tool_calls: false`.
     pub fn tool_calls(calls: Vec<(&str, Value)>) -> Self {
-        let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_string())).collect();
-        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+        let calls = calls
+            .into_iter()
+            .map(|(name, arguments)| (name.to_owned(), arguments.to_string()))
+            .collect();
+        Self::completion(Completion {
+            calls,
+            usage: Some((10, 5)),
+            ..Completion::default()
+        })
     }
 
     /// A call whose arguments are this very text, valid JSON or not.
     pub fn tool_call_raw(name: &str, arguments: &str) -> Self {
         let calls = vec![(name.to_owned(), arguments.to_owned())];
-        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+        Self::completion(Completion {
+            calls,
+            usage: Some((10, 5)),
+            ..Completion::default()
+        })
     }
 
     /// A 200 event stream with exactly these bytes, piece by piece, ended cleanly.
@@ -98,15 +118,29 @@ impl Reply {
         Self::status_with_headers(code, &[], body)
     }
 
-    pub fn status_with_headers(code: u16, headers: &[(&str, &str)], body: impl Into<String>) -> Self {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::with_content(Content::Status { code, headers, body: body.into() })
+    pub fn status_with_headers(
+        code: u16,
+        headers: &[(&str, &str)],
+        body: impl Into<String>,
+    ) -> Self {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Self::with_content(Content::Status {
+            code,
+            headers,
+            body: body.into(),
+        })
     }
 
     /// The answer of a server that does not serve the asked model.
     pub fn unknown_model(model: &str) -> Self {
         let message = format!("The model `{model}` does not exist");
-        Self::status(404, json!({"error": {"message": message, "code": "model_not_found"}}).to_string())
+        Self::status(
+            404,
+            json!({"error": {"message": message, "code": "model_not_found"}}).to_string(),
+        )
     }
 
     /// Takes the request and never answers, until the caller goes or the server is dropped.
@@ -126,7 +160,9 @@ impl Reply {
     }
 
     pub fn with_usage(self, prompt_tokens: u64, completion_tokens: u64) -> Self {
-        self.map_completion(|completion| completion.usage = Some((prompt_tokens, completion_tokens)))
+        self.map_completion(|completion| {
+            completion.usage = Some((prompt_tokens, completion_tokens))
+        })
     }
 
     pub fn without_usage(self) -> Self {
@@ -195,6 +231,12 @@ impl Reply {
     }
 
     fn with_content(content: Content) -> Self {
-        Self { content, streamed: true, hold: None, delay_per_delta: None, interruption: None }
+        Self {
+            content,
+            streamed: true,
+            hold: None,
+            delay_per_delta: None,
+            interruption: None,
+        }
     }
 }

@@ -18,7 +18,11 @@ pub(crate) struct Script {
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Never,
-    Http { code: u16, headers: Vec<(String, String)>, steps: Vec<Step> },
+    Http {
+        code: u16,
+        headers: Vec<(String, String)>,
+        steps: Vec<Step>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -34,20 +38,34 @@ pub(crate) enum Step {
 
 impl Script {
     pub fn of(reply: &Reply) -> Self {
-        Self { hold: reply.hold.clone(), answer: answer_of(reply) }
+        Self {
+            hold: reply.hold.clone(),
+            answer: answer_of(reply),
+        }
     }
 }
 
 fn answer_of(reply: &Reply) -> Answer {
     let pieces = match &reply.content {
         Content::Hang => return Answer::Never,
-        Content::Status { code, headers, body } => {
+        Content::Status {
+            code,
+            headers,
+            body,
+        } => {
             let mut headers = headers.clone();
-            if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            if !headers
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            {
                 headers.push(("content-type".to_owned(), "application/json".to_owned()));
             }
             let steps = vec![Step::Send(Bytes::from(body.clone()))];
-            return Answer::Http { code: *code, headers, steps };
+            return Answer::Http {
+                code: *code,
+                headers,
+                steps,
+            };
         }
         Content::Dribble { every } => return ok("text/event-stream", vec![Step::Dribble(*every)]),
         Content::Completion(completion) if !reply.streamed => {
@@ -61,7 +79,11 @@ fn answer_of(reply: &Reply) -> Answer {
 }
 
 fn ok(content_type: &str, steps: Vec<Step>) -> Answer {
-    Answer::Http { code: 200, headers: vec![("content-type".to_owned(), content_type.to_owned())], steps }
+    Answer::Http {
+        code: 200,
+        headers: vec![("content-type".to_owned(), content_type.to_owned())],
+        steps,
+    }
 }
 
 fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
@@ -71,7 +93,9 @@ fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
     for (index, piece) in pieces.into_iter().enumerate() {
         let cut_at = match pending {
             Some((After::Deltas(count), _)) if *count == index => Some(0),
-            Some((After::Bytes(count), _)) if *count < sent_bytes + piece.len() => Some(count - sent_bytes),
+            Some((After::Bytes(count), _)) if *count < sent_bytes + piece.len() => {
+                Some(count - sent_bytes)
+            }
             _ => None,
         };
         sent_bytes += piece.len();
@@ -85,18 +109,31 @@ fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
             steps.push(Step::Send(piece.slice(..at)));
         }
         match interruption {
-            Interruption::Hold(gate) => steps.extend([Step::Pass(gate.clone()), Step::Send(piece.slice(at..))]),
+            Interruption::Hold(gate) => {
+                steps.extend([Step::Pass(gate.clone()), Step::Send(piece.slice(at..))])
+            }
             Interruption::Silence => return [steps, vec![Step::Silence]].concat(),
             Interruption::Cut => return [steps, vec![Step::Cut]].concat(),
         }
     }
-    assert!(pending.is_none(), "the reply ends before the point where it should be interrupted");
+    assert!(
+        pending.is_none(),
+        "the reply ends before the point where it should be interrupted"
+    );
     steps
 }
 
 fn deltas(completion: &Completion) -> Vec<Bytes> {
-    let mut out = vec![event(chunk(json!({"role": "assistant", "content": ""}), None))];
-    out.extend(completion.text.split_inclusive(' ').map(|word| event(chunk(json!({"content": word}), None))));
+    let mut out = vec![event(chunk(
+        json!({"role": "assistant", "content": ""}),
+        None,
+    ))];
+    out.extend(
+        completion
+            .text
+            .split_inclusive(' ')
+            .map(|word| event(chunk(json!({"content": word}), None))),
+    );
     for (index, (name, arguments)) in completion.calls.iter().enumerate() {
         let first = json!({"index": index, "id": format!("call_{index}"), "type": "function",
             "function": {"name": name, "arguments": ""}});
@@ -108,7 +145,9 @@ fn deltas(completion: &Completion) -> Vec<Bytes> {
     }
     out.push(event(chunk(json!({}), Some(finish_reason(completion)))));
     if let Some(usage) = completion.usage {
-        out.push(event(json!({"object": "chat.completion.chunk", "choices": [], "usage": usage_json(usage)})));
+        out.push(event(
+            json!({"object": "chat.completion.chunk", "choices": [], "usage": usage_json(usage)}),
+        ));
     }
     out.push(Bytes::from_static(b"data: [DONE]\n\n"));
     out
@@ -124,13 +163,19 @@ fn whole(completion: &Completion) -> Value {
                 "function": {"name": name, "arguments": arguments}})
         })
         .collect();
-    let content = if completion.text.is_empty() { Value::Null } else { json!(completion.text) };
+    let content = if completion.text.is_empty() {
+        Value::Null
+    } else {
+        json!(completion.text)
+    };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
     }
-    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(completion)});
-    let mut body = json!({"id": "fake", "object": "chat.completion", "model": "fake", "choices": [choice]});
+    let choice =
+        json!({"index": 0, "message": message, "finish_reason": finish_reason(completion)});
+    let mut body =
+        json!({"id": "fake", "object": "chat.completion", "model": "fake", "choices": [choice]});
     if let Some(usage) = completion.usage {
         body["usage"] = usage_json(usage);
     }
@@ -138,7 +183,11 @@ fn whole(completion: &Completion) -> Value {
 }
 
 fn finish_reason(completion: &Completion) -> &str {
-    let usual = if completion.calls.is_empty() { "stop" } else { "tool_calls" };
+    let usual = if completion.calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    };
     completion.finish_reason.as_deref().unwrap_or(usual)
 }
 
@@ -159,5 +208,8 @@ fn event(body: Value) -> Bytes {
 fn split(text: &str, pieces: usize) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let size = chars.len().div_ceil(pieces).max(1);
-    chars.chunks(size).map(|part| part.iter().collect()).collect()
+    chars
+        .chunks(size)
+        .map(|part| part.iter().collect())
+        .collect()
 }

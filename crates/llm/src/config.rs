@@ -26,7 +26,8 @@ pub struct OpenAiConfig {
     pub connect_timeout: Duration,
     /// Calls made again after 429, 5xx and connection failures.
     pub max_retries: u32,
-    /// Waits that the server announced, all of one call together; a longer one fails the call at once.
+    /// Waits that the server announced, all of one call together; a longer one fails the call at
+    /// once.
     pub rate_limit_wait: Duration,
     /// The wait before the first retry; it doubles with each further one.
     pub retry_delay: Duration,
@@ -87,8 +88,16 @@ impl OpenAiConfig {
     }
 
     fn mapped<'a>(&'a self, model: &'a str) -> &'a str {
-        let alike = || self.model_map.iter().find(|(name, _)| name.eq_ignore_ascii_case(model)).map(|(_, wire)| wire);
-        self.model_map.get(model).or_else(alike).map_or(model, String::as_str)
+        let alike = || {
+            self.model_map
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(model))
+                .map(|(_, wire)| wire)
+        };
+        self.model_map
+            .get(model)
+            .or_else(alike)
+            .map_or(model, String::as_str)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The client for servers that speak the OpenAI chat format.
 //!
-//! `wire` is what is sent, `sse`, `chunk` and `answer` turn received bytes into an answer without any I/O, `patience`
-//! bounds the waiting, `transport` owns the connections, `failure` words what went wrong, and `client` joins them.
+//! `wire` is what is sent, `sse`, `chunk` and `answer` turn received bytes into an answer without
+//! any I/O, `patience` bounds the waiting, `transport` owns the connections, `failure` words what
+//! went wrong, and `client` joins them.
 
 mod answer;
 mod chunk;

@@ -1,4 +1,5 @@
-//! What is remembered, what is asked and what is found. Checked here once, so that engines meet only proven values.
+//! What is remembered, what is asked and what is found. Checked here once, so that engines meet
+//! only proven values.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde_json::{Map, Value};
@@ -48,8 +49,8 @@ pub struct Query {
     pub filter: Filter,
 }
 
-/// A found interaction, best first. Scores compare within one answer only: they are BM25 sums, or ranks fused from
-/// words and meaning where an embedding model is configured.
+/// A found interaction, best first. Scores compare within one answer only: they are BM25 sums, or
+/// ranks fused from words and meaning where an embedding model is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     pub id: InteractionId,
@@ -66,7 +67,10 @@ impl Query {
     pub(crate) fn check(&self) -> Result<(), MemoryError> {
         require(!self.text.trim().is_empty(), "query must not be blank")?;
         at_most("query", self.text.len(), MAX_QUERY_BYTES)?;
-        require((1..=MAX_TOP_K).contains(&self.top_k), "top_k must be 1 to 100")
+        require(
+            (1..=MAX_TOP_K).contains(&self.top_k),
+            "top_k must be 1 to 100",
+        )
     }
 }
 
@@ -84,20 +88,29 @@ impl Interaction {
         require(!self.text.trim().is_empty(), "text must not be blank")?;
         at_most("text", self.text.len(), MAX_TEXT_BYTES)?;
         at_most("type", self.kind.len(), MAX_LABEL_BYTES)?;
-        let metadata_bytes = serde_json::to_vec(&self.metadata).map_or(usize::MAX, |json| json.len());
+        let metadata_bytes =
+            serde_json::to_vec(&self.metadata).map_or(usize::MAX, |json| json.len());
         at_most("metadata", metadata_bytes, MAX_METADATA_BYTES)
     }
 }
 
 fn require(is_met: bool, reason: &str) -> Result<(), MemoryError> {
-    if is_met { Ok(()) } else { Err(MemoryError::Invalid { reason: reason.into() }) }
+    if is_met {
+        Ok(())
+    } else {
+        Err(MemoryError::Invalid {
+            reason: reason.into(),
+        })
+    }
 }
 
 fn at_most(what: &str, actual: usize, max: usize) -> Result<(), MemoryError> {
     if actual <= max {
         return Ok(());
     }
-    Err(MemoryError::Invalid { reason: format!("{what} must be at most {max} long") })
+    Err(MemoryError::Invalid {
+        reason: format!("{what} must be at most {max} long"),
+    })
 }
 
 #[cfg(test)]
@@ -117,9 +130,18 @@ mod tests {
             metadata: Map::new(),
         };
         let bad = [
-            Interaction { text: " \n".into(), ..good.clone() },
-            Interaction { text: "a".repeat(MAX_TEXT_BYTES + 1), ..good.clone() },
-            Interaction { kind: "k".repeat(MAX_LABEL_BYTES + 1), ..good.clone() },
+            Interaction {
+                text: " \n".into(),
+                ..good.clone()
+            },
+            Interaction {
+                text: "a".repeat(MAX_TEXT_BYTES + 1),
+                ..good.clone()
+            },
+            Interaction {
+                kind: "k".repeat(MAX_LABEL_BYTES + 1),
+                ..good.clone()
+            },
             Interaction {
                 metadata: Map::from_iter([("m".into(), "v".repeat(MAX_METADATA_BYTES).into())]),
                 ..good.clone()
@@ -129,11 +151,29 @@ mod tests {
             assert!(check_batch(&[good.clone(), interaction]).is_err());
         }
         assert!(check_batch(std::slice::from_ref(&good)).is_ok());
-        assert!(check_batch(&vec![Interaction { text: "a".into(), ..good }; MAX_BATCH + 1]).is_err());
+        assert!(
+            check_batch(&vec![
+                Interaction {
+                    text: "a".into(),
+                    ..good
+                };
+                MAX_BATCH + 1
+            ])
+            .is_err()
+        );
 
-        let query = |text: &str, top_k| Query { text: text.into(), top_k, filter: Filter::default() }.check();
+        let query = |text: &str, top_k| {
+            Query {
+                text: text.into(),
+                top_k,
+                filter: Filter::default(),
+            }
+            .check()
+        };
         assert!(query("a", 1).is_ok() && query("a", MAX_TOP_K).is_ok());
-        assert!(query("", 1).is_err() && query("a", 0).is_err() && query("a", MAX_TOP_K + 1).is_err());
+        assert!(
+            query("", 1).is_err() && query("a", 0).is_err() && query("a", MAX_TOP_K + 1).is_err()
+        );
         assert!(query(&"a".repeat(MAX_QUERY_BYTES + 1), 1).is_err());
     }
 }

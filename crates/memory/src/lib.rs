@@ -1,9 +1,10 @@
-//! An agent's searchable past: found by words in English, Russian and Ukrainian, and by meaning where an embedding model
-//! is configured.
+//! An agent's searchable past: found by words in English, Russian and Ukrainian, and by meaning
+//! where an embedding model is configured.
 //!
-//! Two engines stand behind one handle, `Memory`: an index inside the process and a Qdrant server. What is found and
-//! in which order is decided here, in the words, weights and fusion that both share. The interactions themselves are
-//! kept in SQL; nothing here may be the only copy of anything.
+//! Two engines stand behind one handle, `Memory`: an index inside the process and a Qdrant server.
+//! What is found and in which order is decided here, in the words, weights and fusion that both
+//! share. The interactions themselves are kept in SQL; nothing here may be the only copy of
+//! anything.
 
 mod collection;
 mod embed;

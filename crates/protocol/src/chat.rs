@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, CallId, ClientId, ClientMessageId, Message, MessageId, Plan, PlannedTask, ProjectId,
-    SessionId, Timestamp, TurnStatus, Usage, WorkflowId,
+    AgentName, ApprovalInfo, CallId, ClientId, ClientMessageId, Message, MessageId, Plan,
+    PlannedTask, ProjectId, SessionId, Timestamp, TurnStatus, Usage, WorkflowId,
 };
 
 /// Body of `POST /my/chat/sessions`.
@@ -51,7 +51,8 @@ pub struct ChatDetail {
     pub session: ChatSession,
     /// The newest ones, oldest first.
     pub messages: Vec<Message>,
-    /// How the current turn stands when it waits for somebody; absent when it works or there is none.
+    /// How the current turn stands when it waits for somebody; absent when it works or there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<TurnStatus>,
     pub busy: bool,
@@ -75,7 +76,8 @@ pub struct SendMessage {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(required = true, nullable = false)]
     pub content: Option<String>,
-    /// An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned.
+    /// An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is
+    /// planned.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(min_length = 1)]
     pub target_agent: Option<String>,
@@ -100,7 +102,8 @@ pub struct MessageAccepted {
     pub status: AcceptedStatus,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow_id: Option<WorkflowId>,
-    /// How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
+    /// How many messages are before it, itself included; 0 when it has begun and waits for its busy
+    /// agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub position: Option<u64>,
 }
@@ -133,7 +136,8 @@ pub struct DirectAnswer {
     pub context: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
-    /// What the person should know about the answer: that it was cut, or that another model gave it.
+    /// What the person should know about the answer: that it was cut, or that another model gave
+    /// it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
     /// What the call waits for: the data of the event that asked.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, CallId, ErrorData, Gap, Message, MessageId, Plan, PlanId, PlannedTask, SessionId,
-    SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, WorkflowId,
+    AgentName, ApprovalInfo, CallId, ErrorData, Gap, Message, MessageId, Plan, PlanId, PlannedTask,
+    SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -64,8 +64,8 @@ pub struct Origin {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageCreated {
-    /// Before the message, which has a `task_id` as well: a reader fills the fields in this order. In an event the origin
-    /// says which task an answer is for, and the message's own is absent.
+    /// Before the message, which has a `task_id` as well: a reader fills the fields in this order.
+    /// In an event the origin says which task an answer is for, and the message's own is absent.
     #[serde(flatten)]
     pub origin: Origin,
     #[serde(flatten)]

@@ -1,5 +1,6 @@
-//! The Agent Bus of one project: which agents take tasks, how many at once, who waits, and which agent is left alone
-//! after failing. A task enters, gets a [`Permit`] at once or in its turn, and gives it back.
+//! The Agent Bus of one project: which agents take tasks, how many at once, who waits, and which
+//! agent is left alone after failing. A task enters, gets a [`Permit`] at once or in its turn, and
+//! gives it back.
 //!
 //! In this process only. It runs nothing and knows neither sessions nor what a task is.
 
@@ -103,34 +104,47 @@ impl Unavailable {
     const QUEUE_FULL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
     fn by_hand(reason: Reason) -> Self {
-        Self { reason, retry_after: Self::BY_HAND_RETRY_AFTER }
+        Self {
+            reason,
+            retry_after: Self::BY_HAND_RETRY_AFTER,
+        }
     }
 
     fn queue_full() -> Self {
-        Self { reason: Reason::QueueFull, retry_after: Self::QUEUE_FULL_RETRY_AFTER }
+        Self {
+            reason: Reason::QueueFull,
+            retry_after: Self::QUEUE_FULL_RETRY_AFTER,
+        }
     }
 }
 
 impl Bus {
     pub fn new(limits: BusLimits) -> Self {
-        Self { limits, agents: Arc::default() }
+        Self {
+            limits,
+            agents: Arc::default(),
+        }
     }
 
-    /// Makes the agent available, with room for at least one task. Registering again sets the new limit, lets waiting
-    /// tasks into new room and ends a deregistration; counts and the breaker stay. Active tasks past a smaller limit
-    /// go on.
+    /// Makes the agent available, with room for at least one task. Registering again sets the new
+    /// limit, lets waiting tasks into new room and ends a deregistration; counts and the breaker
+    /// stay. Active tasks past a smaller limit go on.
     pub fn register(&self, name: &AgentName, concurrency_limit: u32) {
         self.known(name, concurrency_limit, Presence::Registered);
     }
 
-    /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active tasks, those that wait
-    /// for a slot, and those that come back after they waited for somebody. Counts stay.
+    /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active
+    /// tasks, those that wait for a slot, and those that come back after they waited for somebody.
+    /// Counts stay.
     pub fn deregister(&self, name: &AgentName) -> Draining {
         let agent = self.agents().get(name).cloned();
-        Draining { rest: agent.map(|agent| (agent.deregister(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.deregister(), agent)),
+        }
     }
 
-    /// The same, with this limit, for an agent that may not be known here yet: what has begun elsewhere ends here.
+    /// The same, with this limit, for an agent that may not be known here yet: what has begun
+    /// elsewhere ends here.
     pub fn deregister_with(&self, name: &AgentName, concurrency_limit: u32) {
         self.known(name, concurrency_limit, Presence::Deregistered);
     }
@@ -146,16 +160,22 @@ impl Bus {
         }
     }
 
-    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on. Counts stay.
+    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on.
+    /// Counts stay.
     pub fn close(&self, name: &AgentName) -> Draining {
         let agent = self.agents().get(name).cloned();
-        Draining { rest: agent.map(|agent| (agent.close(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.close(), agent)),
+        }
     }
 
-    /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on, uncounted.
+    /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on,
+    /// uncounted.
     pub fn remove(&self, name: &AgentName) -> Draining {
         let agent = self.agents().remove(name);
-        Draining { rest: agent.map(|agent| (agent.remove(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.remove(), agent)),
+        }
     }
 
     /// Forgets all agents.
@@ -168,7 +188,11 @@ impl Bus {
     /// Agents that take tasks, by name. A broken one is among them, a deregistered one is not.
     pub fn registered(&self) -> Vec<AgentName> {
         let agents = self.agents();
-        agents.iter().filter(|(_, agent)| agent.is_registered()).map(|(name, _)| name.clone()).collect()
+        agents
+            .iter()
+            .filter(|(_, agent)| agent.is_registered())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Agents that are known, in service or not.
@@ -180,19 +204,26 @@ impl Bus {
         self.agent(name).is_some_and(|agent| agent.is_registered())
     }
 
-    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which they entered. `begun`: the
-    /// agent accepted the task before.
+    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which
+    /// they entered. `begun`: the agent accepted the task before.
     pub fn enter(&self, name: &AgentName, begun: bool) -> Result<Entry, Unavailable> {
-        let agent = self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
+        let agent = self
+            .agent(name)
+            .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
         Ok(match agent.enter(begun)? {
             Admission::Active(ticket) => Entry::Now(Permit { agent, ticket }),
-            Admission::Queued(ticket, granted) => Entry::Later(Waiting { place: Some((agent, ticket)), granted }),
+            Admission::Queued(ticket, granted) => Entry::Later(Waiting {
+                place: Some((agent, ticket)),
+                granted,
+            }),
         })
     }
 
     /// Whether the agent would take a task now, at once or in its turn.
     pub fn check(&self, name: &AgentName) -> Result<(), Unavailable> {
-        self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?.check()
+        self.agent(name)
+            .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?
+            .check()
     }
 
     /// `None` for a name that was never registered, or removed.
@@ -239,7 +270,8 @@ impl Entry {
     }
 }
 
-/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted but not yet taken.
+/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted
+/// but not yet taken.
 #[derive(Debug)]
 pub struct Waiting {
     /// Taken out once the permit is handed over, or the task is refused.
@@ -276,8 +308,8 @@ impl Drop for Waiting {
     }
 }
 
-/// One of an agent's slots. Dropping it frees the slot and counts nothing: a task that waits for a person gives its
-/// slot back this way, enters again later, and is still one task.
+/// One of an agent's slots. Dropping it frees the slot and counts nothing: a task that waits for a
+/// person gives its slot back this way, enters again later, and is still one task.
 #[derive(Debug)]
 #[must_use = "a dropped permit frees the slot"]
 pub struct Permit {
@@ -309,7 +341,8 @@ pub struct Draining {
 }
 
 impl Draining {
-    /// Returns once none of them is active. Tasks admitted after a new registration are not waited for.
+    /// Returns once none of them is active. Tasks admitted after a new registration are not waited
+    /// for.
     pub async fn finished(&self) {
         if let Some((bound, agent)) = &self.rest {
             agent.drained(*bound).await;

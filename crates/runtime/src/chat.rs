@@ -1,10 +1,12 @@
-//! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says whose each is.
+//! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says
+//! whose each is.
 
 use std::collections::BTreeSet;
 
 use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, Span, UserMessage};
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId,
+    SessionId, TurnId, UserId,
 };
 use codelab_store::{OpenApproval, OwnedSession, Realm, Schedule, StoreError};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -55,30 +57,63 @@ impl Runtime {
         budget: Budget,
     ) -> Result<SessionId, RuntimeError> {
         let id = crate::ids::session_id();
-        let new = Birth { system_prompt: None, title, budget, space: Some(space) };
-        self.ask(&name(&id), |reply| Mail::Create { new, reply }).await?;
+        let new = Birth {
+            system_prompt: None,
+            title,
+            budget,
+            space: Some(space),
+        };
+        self.ask(&name(&id), |reply| Mail::Create { new, reply })
+            .await?;
         Ok(id)
     }
 
     /// `handle_message` of a worker space: direct when an agent is named, else planned.
-    pub async fn chat_message(&self, session: &OwnedSession, message: ChatMessage) -> Result<Sent, RuntimeError> {
+    pub async fn chat_message(
+        &self,
+        session: &OwnedSession,
+        message: ChatMessage,
+    ) -> Result<Sent, RuntimeError> {
         let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
-        let ChatMessage { text, target, client_message_id, caller } = message;
+        let ChatMessage {
+            text,
+            target,
+            client_message_id,
+            caller,
+        } = message;
         let agent = match target {
             Some(target) => match self.target(&space, &target).await {
                 Ok(agent) => Some(agent),
-                Err(error) => return self.repeated(session, client_message_id.as_ref(), &target).await?.ok_or(error),
+                Err(error) => {
+                    return self
+                        .repeated(session, client_message_id.as_ref(), &target)
+                        .await?
+                        .ok_or(error);
+                }
             },
             None => None,
         };
-        let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
+        let message = UserMessage {
+            text,
+            agent: agent.clone(),
+            client_message_id,
+            caller,
+        };
         let _coming = self.inner.user_shares.turn(space.user(), id)?;
         let feed = self.inner.registry.feed(&name(id));
         let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
         let reader = self.reader(feed, taken.key, taken.answer);
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(taken.answer, Answer::Span(_)) {
-            self.call_began(&space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
+            self.call_began(
+                &space,
+                id,
+                if agent.is_some() {
+                    CallMode::Direct
+                } else {
+                    CallMode::Orchestrated
+                },
+            );
         }
         Ok(Sent { reader, agent })
     }
@@ -90,12 +125,26 @@ impl Runtime {
         client_message_id: Option<&ClientMessageId>,
         target: &str,
     ) -> Result<Option<Sent>, RuntimeError> {
-        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else { return Ok(None) };
-        let Some(known) = self.inner.store.input(session.key, id).await? else { return Ok(None) };
-        let span = Span { turn: known.turn, after_seq: known.after_seq };
+        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else {
+            return Ok(None);
+        };
+        let Some(known) = self.inner.store.input(session.key, id).await? else {
+            return Ok(None);
+        };
+        let span = Span {
+            turn: known.turn,
+            after_seq: known.after_seq,
+        };
         let feed = self.inner.registry.feed(&name(session.id()));
-        feed.found(session.key, session.last_seq, session.schedule == Schedule::default());
-        Ok(Some(Sent { reader: self.reader(feed, session.key, Answer::Repeat(span)), agent: Some(agent) }))
+        feed.found(
+            session.key,
+            session.last_seq,
+            session.schedule == Schedule::default(),
+        );
+        Ok(Some(Sent {
+            reader: self.reader(feed, session.key, Answer::Repeat(span)),
+            agent: Some(agent),
+        }))
     }
 
     fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
@@ -109,21 +158,40 @@ impl Runtime {
 
     /// The agent that a caller names.
     async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
-        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
+        let crew = space
+            .crew()
+            .await
+            .map_err(RuntimeError::of_project_session)?;
         crew.resolve(target.trim()).ok_or_else(|| {
             let shown: String = target.chars().take(64).collect();
-            codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found").with("agent", shown).into()
+            codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found")
+                .with("agent", shown)
+                .into()
         })
     }
 
-    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in a budget.
-    pub async fn waits_for_agent(&self, session: &OwnedSession, turn: TurnId) -> Result<bool, RuntimeError> {
-        let Some(row) = self.inner.store.session(Realm::Project, session.id()).await? else { return Ok(false) };
-        let session: Session = serde_json::from_str(&row.state)
-            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
+    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in
+    /// a budget.
+    pub async fn waits_for_agent(
+        &self,
+        session: &OwnedSession,
+        turn: TurnId,
+    ) -> Result<bool, RuntimeError> {
+        let Some(row) = self
+            .inner
+            .store
+            .session(Realm::Project, session.id())
+            .await?
+        else {
+            return Ok(false);
+        };
+        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
+            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
+        })?;
         let turn = session.turn().filter(|now| now.id == turn);
         Ok(turn.is_some_and(|turn| {
-            turn.threads().any(|thread| matches!(thread.phase, Phase::Queued | Phase::AwaitingRoom))
+            turn.threads()
+                .any(|thread| matches!(thread.phase, Phase::Queued | Phase::AwaitingRoom))
         }))
     }
 
@@ -133,7 +201,8 @@ impl Runtime {
         call_id: CallId,
         text: String,
     ) -> Result<Reader, RuntimeError> {
-        self.submit(&name(session.id()), Outside::Answer { call_id, text }).await
+        self.submit(&name(session.id()), Outside::Answer { call_id, text })
+            .await
     }
 
     pub async fn chat_decide(
@@ -144,7 +213,8 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by).await
+        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by)
+            .await
     }
 
     /// A client takes a call, or keeps it; the seconds of its lease.
@@ -154,13 +224,16 @@ impl Runtime {
         call_id: CallId,
         client_id: ClientId,
     ) -> Result<u64, RuntimeError> {
-        let claim = Outside::Claim { call_id, client_id: client_id.clone() };
+        let claim = Outside::Claim {
+            call_id,
+            client_id: client_id.clone(),
+        };
         self.by_client(session, &client_id, claim).await?;
         Ok(LEASE_SECONDS)
     }
 
-    /// Attached before, so that nobody takes the session from a client that has just claimed; a stranger that is refused
-    /// is not attached.
+    /// Attached before, so that nobody takes the session from a client that has just claimed; a
+    /// stranger that is refused is not attached.
     async fn by_client(
         &self,
         session: &OwnedSession,
@@ -169,7 +242,8 @@ impl Runtime {
     ) -> Result<Taken, RuntimeError> {
         let (runtime, space) = (self.clone(), self.space(SpaceKey::of_session(session)));
         let (id, client) = (session.id().clone(), client.clone());
-        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was asked all the same.
+        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was
+        // asked all the same.
         whole(async move {
             space.client_asks(&client, &id).map_err(full)?;
             let taken = runtime.input(&name(&id), input).await;
@@ -186,7 +260,11 @@ impl Runtime {
         client_id: ClientId,
         result: Value,
     ) -> Result<ResultTaken, RuntimeError> {
-        let result = Outside::ToolResult { call_id, result, client: Some(client_id.clone()) };
+        let result = Outside::ToolResult {
+            call_id,
+            result,
+            client: Some(client_id.clone()),
+        };
         let taken = self.by_client(session, &client_id, result).await?;
         Ok(match taken.answer {
             Answer::Repeat(_) => ResultTaken::Duplicate,
@@ -195,10 +273,18 @@ impl Runtime {
     }
 
     /// A client lets go of everything it held.
-    pub async fn detach_client(&self, space: &Space, client_id: &ClientId) -> Result<bool, RuntimeError> {
-        let Some(sessions) = space.detach_client(client_id) else { return Ok(false) };
+    pub async fn detach_client(
+        &self,
+        space: &Space,
+        client_id: &ClientId,
+    ) -> Result<bool, RuntimeError> {
+        let Some(sessions) = space.detach_client(client_id) else {
+            return Ok(false);
+        };
         for id in sessions {
-            let gone = Outside::ClientGone { client_id: client_id.clone() };
+            let gone = Outside::ClientGone {
+                client_id: client_id.clone(),
+            };
             match self.input(&name(&id), gone).await {
                 Ok(_) | Err(RuntimeError::SessionNotFound) => {}
                 Err(error) => return Err(error),
@@ -208,10 +294,15 @@ impl Runtime {
     }
 
     /// Runs the tasks of an ended plan again that did not end well.
-    pub async fn retry_plan(&self, session: &OwnedSession, plan_id: PlanId) -> Result<Reader, RuntimeError> {
+    pub async fn retry_plan(
+        &self,
+        session: &OwnedSession,
+        plan_id: PlanId,
+    ) -> Result<Reader, RuntimeError> {
         let user = SpaceKey::of_session(session).user;
         let _coming = self.inner.user_shares.turn(user, session.id())?;
-        self.submit(&name(session.id()), Outside::RetryPlan { plan_id }).await
+        self.submit(&name(session.id()), Outside::RetryPlan { plan_id })
+            .await
     }
 
     /// Ends the current turn. The flag says whether there was one.
@@ -224,23 +315,49 @@ impl Runtime {
     }
 
     /// For a session that was found in its project.
-    pub(crate) async fn tell_chat(&self, id: &SessionId, input: Outside) -> Result<(), RuntimeError> {
+    pub(crate) async fn tell_chat(
+        &self,
+        id: &SessionId,
+        input: Outside,
+    ) -> Result<(), RuntimeError> {
         self.input(&name(id), input).await.map(drop)
     }
 
     /// Really deletes the session's rows, and what agents remember of it.
     pub async fn delete_chat(&self, session: &OwnedSession) -> Result<(), RuntimeError> {
-        self.delete_session(SpaceKey::of_session(session), session.id()).await
+        self.delete_session(SpaceKey::of_session(session), session.id())
+            .await
     }
 
     /// The same, of a session that was found in its project.
-    pub(crate) async fn delete_session(&self, key: SpaceKey, id: &SessionId) -> Result<(), RuntimeError> {
+    pub(crate) async fn delete_session(
+        &self,
+        key: SpaceKey,
+        id: &SessionId,
+    ) -> Result<(), RuntimeError> {
         let (runtime, id) = (self.clone(), id.clone());
         whole(async move {
-            runtime.ask(&name(&id), |reply| Mail::Delete { hard: true, reply }).await?;
-            if let Some(project) = runtime.inner.store.of(key.user).project(key.project).await? {
-                let agents = project.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.name);
-                runtime.inner.memories.forget_session(key, &agents.collect::<Vec<_>>(), &id).await;
+            runtime
+                .ask(&name(&id), |reply| Mail::Delete { hard: true, reply })
+                .await?;
+            if let Some(project) = runtime
+                .inner
+                .store
+                .of(key.user)
+                .project(key.project)
+                .await?
+            {
+                let agents = project
+                    .agents(AGENTS_PAGE, 0)
+                    .await?
+                    .0
+                    .into_iter()
+                    .map(|row| row.agent.name);
+                runtime
+                    .inner
+                    .memories
+                    .forget_session(key, &agents.collect::<Vec<_>>(), &id)
+                    .await;
             }
             Ok(())
         })
@@ -252,12 +369,22 @@ impl Runtime {
         self.recover(&name(&row.session_id), row).await.map(drop)
     }
 
-    /// The same for the sessions of these approvals, whose times it can move; whether any was recovered. One that cannot be
-    /// recovered now is shown as it was left.
-    pub async fn touch_chats_of(&self, user: UserId, open: &[OpenApproval]) -> Result<bool, RuntimeError> {
+    /// The same for the sessions of these approvals, whose times it can move; whether any was
+    /// recovered. One that cannot be recovered now is shown as it was left.
+    pub async fn touch_chats_of(
+        &self,
+        user: UserId,
+        open: &[OpenApproval],
+    ) -> Result<bool, RuntimeError> {
         let mine = Some(self.inner.server_id.as_str());
-        let left = |approval: &&OpenApproval| approval.owner.as_deref() != mine && approval.info.expires_at.is_some();
-        let left: BTreeSet<SessionId> = open.iter().filter(left).map(|approval| approval.session_id.clone()).collect();
+        let left = |approval: &&OpenApproval| {
+            approval.owner.as_deref() != mine && approval.info.expires_at.is_some()
+        };
+        let left: BTreeSet<SessionId> = open
+            .iter()
+            .filter(left)
+            .map(|approval| approval.session_id.clone())
+            .collect();
         let recovered = stream::iter(left).map(async |id| {
             let Some(row) = self.inner.store.of(user).session(&id).await? else { return Ok(false) };
             match self.recover(&name(&id), &row).await {
@@ -270,7 +397,10 @@ impl Runtime {
                 recovered => recovered,
             }
         });
-        let recovered: Vec<bool> = recovered.buffer_unordered(RECOVERED_AT_ONCE).try_collect().await?;
+        let recovered: Vec<bool> = recovered
+            .buffer_unordered(RECOVERED_AT_ONCE)
+            .try_collect()
+            .await?;
         Ok(recovered.contains(&true))
     }
 
@@ -280,7 +410,11 @@ impl Runtime {
 
     /// All sessions of a user, from now on.
     pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user, self.inner.store.clone(), Open::stream(&self.inner.metrics))
+        self.inner.user_events.listen(
+            user,
+            self.inner.store.clone(),
+            Open::stream(&self.inner.metrics),
+        )
     }
 
     /// Whether the session is in memory here, or somebody reads its events.
@@ -290,7 +424,10 @@ impl Runtime {
 }
 
 fn name(id: &SessionId) -> Name {
-    Name { realm: Realm::Project, id: id.clone() }
+    Name {
+        realm: Realm::Project,
+        id: id.clone(),
+    }
 }
 
 fn full(error: ClientsFull) -> RuntimeError {

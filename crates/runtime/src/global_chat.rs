@@ -1,6 +1,7 @@
 //! The one global Chat while the server runs: in memory, for everybody, gone with the process.
 //!
-//! What happens is decided by [`Chat`]; here its effects are performed and those who wait are woken.
+//! What happens is decided by [`Chat`]; here its effects are performed and those who wait are
+//! woken.
 
 mod adaptive;
 mod ids;
@@ -10,7 +11,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use codelab_engine::{AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal};
+use codelab_engine::{
+    AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal,
+};
 use codelab_protocol::{GlobalMessage, GlobalMessageId, GlobalMeta, UserAnswer, UserId};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -66,20 +69,46 @@ impl GlobalChat {
         // The Chat wakes AdaptiveAgent only when it rests, so there is always room.
         let (wake, woken) = mpsc::channel(1);
         let chat = Chat::new(limits, ids);
-        let state = Mutex::new(State { chat, waiting: HashMap::new(), last_asker: 0, stopped: false });
+        let state = Mutex::new(State {
+            chat,
+            waiting: HashMap::new(),
+            last_asker: 0,
+            stopped: false,
+        });
         let (changed, ids_low) = Default::default();
-        (Arc::new(Self { state, changed, ids_low, metrics, wake }), woken)
+        (
+            Arc::new(Self {
+                state,
+                changed,
+                ids_low,
+                metrics,
+                wake,
+            }),
+            woken,
+        )
     }
 
     /// Taken whether anybody reads or not.
-    pub fn post_agent(&self, author: &str, text: &str, meta: GlobalMeta) -> Result<GlobalMessageId, RuntimeError> {
+    pub fn post_agent(
+        &self,
+        author: &str,
+        text: &str,
+        meta: GlobalMeta,
+    ) -> Result<GlobalMessageId, RuntimeError> {
         let (author, text) = (author.to_owned(), text.to_owned());
         self.post(ChatInput::AgentMessage { author, text, meta })
     }
 
     /// Answers the question that is shown, if there is one.
-    pub fn post_user(&self, text: &str, user: Option<UserId>) -> Result<GlobalMessageId, RuntimeError> {
-        self.post(ChatInput::UserMessage { text: text.to_owned(), user })
+    pub fn post_user(
+        &self,
+        text: &str,
+        user: Option<UserId>,
+    ) -> Result<GlobalMessageId, RuntimeError> {
+        self.post(ChatInput::UserMessage {
+            text: text.to_owned(),
+            user,
+        })
     }
 
     /// Asks as soon as the questions before it have ended.
@@ -95,13 +124,25 @@ impl GlobalChat {
         state.last_asker += 1;
         let asker = AskerId(state.last_asker);
         state.waiting.insert(asker, sender);
-        let asked = self.take(&mut state, ChatInput::Question { asker, author, text, meta });
+        let asked = self.take(
+            &mut state,
+            ChatInput::Question {
+                asker,
+                author,
+                text,
+                meta,
+            },
+        );
         if asked.is_err() {
             state.waiting.remove(&asker);
         }
         drop(state);
         asked?;
-        Ok(OpenQuestion { chat: Arc::clone(self), asker, answer })
+        Ok(OpenQuestion {
+            chat: Arc::clone(self),
+            asker,
+            answer,
+        })
     }
 
     /// The newest messages, oldest first, as far as they fit in a page.
@@ -118,17 +159,24 @@ impl GlobalChat {
 
     /// What was said before a message, newest first.
     fn known_to(&self, woken_by: GlobalMessageId, count: usize) -> Vec<Arc<GlobalMessage>> {
-        self.lock().chat.known_to(woken_by).take(count).cloned().collect()
+        self.lock()
+            .chat
+            .known_to(woken_by)
+            .take(count)
+            .cloned()
+            .collect()
     }
 
-    /// Follows the Chat after a message. Without one, or with an id that was never given out, it begins with the newest
-    /// `last` messages.
+    /// Follows the Chat after a message. Without one, or with an id that was never given out, it
+    /// begins with the newest `last` messages.
     pub fn read(self: &Arc<Self>, after: Option<i64>, last: usize) -> ChatReader {
-        let after = after.filter(|id| *id <= self.lock().chat.last_id()).unwrap_or_else(|| {
-            let state = self.lock();
-            let first = state.chat.newest_first().take(last).last();
-            first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
-        });
+        let after = after
+            .filter(|id| *id <= self.lock().chat.last_id())
+            .unwrap_or_else(|| {
+                let state = self.lock();
+                let first = state.chat.newest_first().take(last).last();
+                first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
+            });
         ChatReader::new(Arc::clone(self), after, Open::stream(&self.metrics))
     }
 
@@ -196,7 +244,11 @@ impl GlobalChat {
 
     fn open(&self) -> Result<MutexGuard<'_, State>, RuntimeError> {
         let state = self.lock();
-        if state.stopped { Err(RuntimeError::Stopping) } else { Ok(state) }
+        if state.stopped {
+            Err(RuntimeError::Stopping)
+        } else {
+            Ok(state)
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -206,7 +258,11 @@ impl GlobalChat {
 
     pub(crate) fn gauges(&self) -> ChatGauges {
         let state = self.lock();
-        ChatGauges { messages: state.chat.len(), askers: state.chat.askers(), backlog: state.chat.backlog() }
+        ChatGauges {
+            messages: state.chat.len(),
+            askers: state.chat.askers(),
+            backlog: state.chat.backlog(),
+        }
     }
 }
 
@@ -235,7 +291,9 @@ pub(crate) struct ChatGauges {
 impl OpenQuestion {
     /// Waits for the user; for ever without a time limit.
     pub async fn wait_user(mut self, timeout: Option<Duration>) -> Result<UserAnswer, NoAnswer> {
-        let Some(timeout) = timeout else { return (&mut self.answer).await.map_err(|_| NoAnswer::Stopping) };
+        let Some(timeout) = timeout else {
+            return (&mut self.answer).await.map_err(|_| NoAnswer::Stopping);
+        };
         if let Ok(ended) = tokio::time::timeout(timeout, &mut self.answer).await {
             return ended.map_err(|_| NoAnswer::Stopping);
         }

@@ -1,5 +1,5 @@
-//! Performs what the engine decides: one owner per session takes its inputs in order, commits what they cause through
-//! the store, shows it to readers, then starts or stops model calls.
+//! Performs what the engine decides: one owner per session takes its inputs in order, commits what
+//! they cause through the store, shows it to readers, then starts or stops model calls.
 //!
 //! Nothing is shown or acknowledged before it is committed. No decision is made here.
 
@@ -28,10 +28,12 @@ mod timers;
 mod user_events;
 mod vitals;
 
-pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting};
+pub use bus::{
+    Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting,
+};
 pub use cache::{
-    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, RedisUnusable,
-    UserPrefix, ping_redis,
+    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl,
+    RedisUnusable, UserPrefix, ping_redis,
 };
 pub use chat::{ChatMessage, ResultTaken, Sent};
 pub use clock::now;

@@ -1,5 +1,5 @@
-//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang without anybody
-//! waiting for it: what it did not do in time is done when it is back.
+//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang
+//! without anybody waiting for it: what it did not do in time is done when it is back.
 
 mod anew;
 mod due;
@@ -56,7 +56,14 @@ enum Change<'a> {
 
 impl Memories {
     pub fn new(memory: Memory, store: Store, metrics: Arc<Metrics>) -> Self {
-        Self { memory, store, wake: Notify::new(), due: Mutex::default(), engine: Mutex::default(), metrics }
+        Self {
+            memory,
+            store,
+            wake: Notify::new(),
+            due: Mutex::default(),
+            engine: Mutex::default(),
+            metrics,
+        }
     }
 
     /// These agents should have their collections soon; nobody waits.
@@ -74,7 +81,11 @@ impl Memories {
             return self.wake.notify_one();
         }
         let is_expected = |place: &Place, need| place.0 == key && need == Need::Check;
-        let expected = self.due().all().into_iter().filter(|(place, need, _)| is_expected(place, *need));
+        let expected = self
+            .due()
+            .all()
+            .into_iter()
+            .filter(|(place, need, _)| is_expected(place, *need));
         let agents: Vec<AgentName> = expected.map(|((_, agent), ..)| agent).collect();
         self.change(key, &agents, Change::Check).await;
     }
@@ -86,18 +97,26 @@ impl Memories {
 
     /// The rows are gone; so is what finds them.
     pub async fn clear(&self, key: SpaceKey, agent: &AgentName) {
-        self.change(key, std::slice::from_ref(agent), Change::Clear).await;
+        self.change(key, std::slice::from_ref(agent), Change::Clear)
+            .await;
     }
 
     pub async fn forget(&self, key: SpaceKey, agent: &AgentName, id: codelab_store::InteractionId) {
-        self.change(key, std::slice::from_ref(agent), Change::Forget(InteractionId(id.0))).await;
+        self.change(
+            key,
+            std::slice::from_ref(agent),
+            Change::Forget(InteractionId(id.0)),
+        )
+        .await;
     }
 
     pub async fn forget_session(&self, key: SpaceKey, agents: &[AgentName], session: &SessionId) {
-        self.change(key, agents, Change::ForgetSession(session)).await;
+        self.change(key, agents, Change::ForgetSession(session))
+            .await;
     }
 
-    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if the caller goes away.
+    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if
+    /// the caller goes away.
     async fn change(&self, key: SpaceKey, agents: &[AgentName], change: Change<'_>) {
         let deadline = Instant::now() + CHANGE_PATIENCE;
         let noted: Vec<_> = agents
@@ -148,8 +167,13 @@ impl Memories {
         if text.trim().is_empty() {
             return Vec::new();
         }
-        let query = Query { text, top_k: RECALLED, filter: Default::default() };
-        let (outcome, hits) = match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
+        let query = Query {
+            text,
+            top_k: RECALLED,
+            filter: Default::default(),
+        };
+        let (outcome, hits) = match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await
+        {
             Ok(Ok(hits)) => (if hits.is_empty() { "nothing" } else { "found" }, hits),
             Ok(Err(error)) => {
                 tracing::debug!(project = %key.project, %agent, %error, "nothing is recalled");
@@ -161,11 +185,18 @@ impl Memories {
             }
         };
         Metrics::count(&self.metrics.memory_recalls, outcome);
-        hits.iter().map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned()).collect()
+        hits.iter()
+            .map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned())
+            .collect()
     }
 
     /// Only what SQL still has: the index may not have heard yet of what was deleted.
-    pub async fn search(&self, key: SpaceKey, agent: &AgentName, query: &Query) -> Result<Vec<Hit>, RebuildError> {
+    pub async fn search(
+        &self,
+        key: SpaceKey,
+        agent: &AgentName,
+        query: &Query,
+    ) -> Result<Vec<Hit>, RebuildError> {
         let name = collection(&(key, agent.clone()))?;
         let mut searches = 0;
         loop {
@@ -178,11 +209,21 @@ impl Memories {
             if hits.is_empty() {
                 return Ok(hits);
             }
-            let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(Vec::new()) };
-            let ids: Vec<_> = hits.iter().map(|hit| codelab_store::InteractionId(hit.id.0)).collect();
+            let Some(project) = self.store.of(key.user).project(key.project).await? else {
+                return Ok(Vec::new());
+            };
+            let ids: Vec<_> = hits
+                .iter()
+                .map(|hit| codelab_store::InteractionId(hit.id.0))
+                .collect();
             let present = project.present_interactions(agent, &ids).await?;
-            let is_present = |id: &InteractionId| present.contains(&codelab_store::InteractionId(id.0));
-            let gone: Vec<_> = hits.iter().map(|hit| hit.id).filter(|id| !is_present(id)).collect();
+            let is_present =
+                |id: &InteractionId| present.contains(&codelab_store::InteractionId(id.0));
+            let gone: Vec<_> = hits
+                .iter()
+                .map(|hit| hit.id)
+                .filter(|id| !is_present(id))
+                .collect();
             hits.retain(|hit| is_present(&hit.id));
             if gone.is_empty() {
                 return Ok(hits);
@@ -210,7 +251,8 @@ impl Memories {
         self.problem_of(|_| true)
     }
 
-    /// What is wrong with the memory of a project's agents; another project's trouble is not theirs.
+    /// What is wrong with the memory of a project's agents; another project's trouble is not
+    /// theirs.
     pub fn problem_in(&self, key: SpaceKey) -> Option<String> {
         self.problem_of(|(other, _)| *other == key)
     }

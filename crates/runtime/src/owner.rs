@@ -94,7 +94,12 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub fn new(runtime: Arc<Inner>, name: Name, mailbox: mpsc::Receiver<Box<Mail>>, feed: Arc<Feed>) -> Self {
+    pub fn new(
+        runtime: Arc<Inner>,
+        name: Name,
+        mailbox: mpsc::Receiver<Box<Mail>>,
+        feed: Arc<Feed>,
+    ) -> Self {
         Self {
             runtime,
             name,
@@ -112,19 +117,29 @@ impl Owner {
         }
     }
 
-    /// What a step needs is boxed: most of its life an owner waits, and should take little room then.
+    /// What a step needs is boxed: most of its life an owner waits, and should take little room
+    /// then.
     pub async fn run(mut self) {
         let runtime = Arc::clone(&self.runtime);
         loop {
             if !self.held.is_empty() && self.retry.is_none() {
                 let held = std::mem::take(&mut self.held).into_iter();
-                Box::pin(self.inside(held.map(|call| Input::CallWaits { call, waits: true }).collect())).await;
+                Box::pin(
+                    self.inside(
+                        held.map(|call| Input::CallWaits { call, waits: true })
+                            .collect(),
+                    ),
+                )
+                .await;
             }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
             let patience = runtime.live.patience(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
-            let awaits_room = self.loaded.as_ref().is_some_and(|loaded| loaded.session.awaits_room());
+            let awaits_room = self
+                .loaded
+                .as_ref()
+                .is_some_and(|loaded| loaded.session.awaits_room());
             let idle = nothing_ends && !self.places.is_waiting() && !awaits_room;
             // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
@@ -171,7 +186,8 @@ impl Owner {
                     }
                 }
             }
-            let nothing_to_own = self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
+            let nothing_to_own =
+                self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
             if nothing_to_own && runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                 return;
             }
@@ -212,7 +228,8 @@ impl Owner {
 
     async fn outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
         let runtime_realm = self.name.realm == Realm::Runtime;
-        let creates = runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
+        let creates =
+            runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
         if creates
             && self.loaded.is_none()
             && self.runtime.store.refuses_one_alone()
@@ -224,8 +241,9 @@ impl Owner {
         self.take_outside(input).await
     }
 
-    /// Most messages to a session that is not in memory begin it. The commit finds out, so that they need not look first;
-    /// `None` where nothing was stored because the session is there already, or because there was nothing to store.
+    /// Most messages to a session that is not in memory begin it. The commit finds out, so that
+    /// they need not look first; `None` where nothing was stored because the session is there
+    /// already, or because there was nothing to store.
     async fn take_as_first(&mut self, input: Outside) -> Option<Result<Taken, RuntimeError>> {
         self.loaded = Some(self.unborn(&Birth::default()));
         let taken = self.take_outside(input).await;
@@ -252,10 +270,15 @@ impl Owner {
 
     fn taken(&self, answer: Answer) -> Result<Taken, RuntimeError> {
         let loaded = self.loaded.as_ref().ok_or(RuntimeError::SessionNotFound)?;
-        Ok(Taken { key: loaded.key, answer, view: SessionView::of(&loaded.session) })
+        Ok(Taken {
+            key: loaded.key,
+            answer,
+            view: SessionView::of(&loaded.session),
+        })
     }
 
-    /// Inputs that come from this server itself. If the database does not take them now, they are tried again.
+    /// Inputs that come from this server itself. If the database does not take them now, they are
+    /// tried again.
     async fn inside(&mut self, inputs: Vec<Input>) {
         let begun = Instant::now();
         let result = match self.load(false).await {
@@ -263,7 +286,9 @@ impl Owner {
             Err(error) => Err(error),
         };
         match result {
-            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => self.untroubled(),
+            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => {
+                self.untroubled()
+            }
             Err(RuntimeError::NotStored(StoreError::Conflict)) => {
                 self.untroubled();
                 tracing::warn!(session = %self.name.id, "the session has another owner now");
@@ -285,7 +310,9 @@ impl Owner {
     /// Whoever waits for the turn is told, unless it is over in a moment.
     fn not_stored(&mut self, error: &RuntimeError, begun: Instant) {
         let since = *self.refused_since.get_or_insert(begun);
-        let (RuntimeError::NotStored(error) | RuntimeError::Store(error)) = error else { return };
+        let (RuntimeError::NotStored(error) | RuntimeError::Store(error)) = error else {
+            return;
+        };
         if !error.is_outage() {
             tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
         }
@@ -302,7 +329,9 @@ impl Owner {
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);
-            self.runtime.user_shares.works(space.user(), &self.name.id, false);
+            self.runtime
+                .user_shares
+                .works(space.user(), &self.name.id, false);
         }
     }
 
@@ -315,7 +344,9 @@ impl Owner {
         let mut unborn = self.unborn(&birth);
         unborn.system_prompt.clone_from(&birth.system_prompt);
         self.loaded = Some(unborn);
-        let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
+        let Some(loaded) = &mut self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
         let time = now();
         let key = self.runtime.store.audit_key()?;
         let prepared = loaded.prepare(self.name.realm, Vec::new(), key, Some(time), time)?;
@@ -329,13 +360,18 @@ impl Owner {
                 });
             }
         }
-        let Some(loaded) = &self.loaded else { return Err(RuntimeError::SessionNotFound) };
+        let Some(loaded) = &self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
         Ok(SessionView::of(&loaded.session))
     }
 
     async fn delete(&mut self, hard: bool) -> Result<(), RuntimeError> {
         let store = self.runtime.store.clone();
-        let row = store.session(self.name.realm, &self.name.id).await?.ok_or(RuntimeError::SessionNotFound)?;
+        let row = store
+            .session(self.name.realm, &self.name.id)
+            .await?
+            .ok_or(RuntimeError::SessionNotFound)?;
         if row.deleted_at.is_none() {
             match self.load(false).await {
                 Ok(()) => drop(self.take(vec![Input::Cancel { drop_queue: true }]).await?),
@@ -376,7 +412,9 @@ async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
 
 /// A session that was forgotten has given its places back, and asks for them anew when it is read.
 fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
-    inputs.retain(|input| !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. }));
+    inputs.retain(|input| {
+        !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. })
+    });
     inputs
 }
 
@@ -389,8 +427,19 @@ mod tests {
 
     #[test]
     fn a_place_that_was_given_back_is_not_granted_again() {
-        let inputs = || vec![Input::PlaceGranted { lane: Lane::OWN, status: AgentStatus::Processing }, Input::Tick];
+        let inputs = || {
+            vec![
+                Input::PlaceGranted {
+                    lane: Lane::OWN,
+                    status: AgentStatus::Processing,
+                },
+                Input::Tick,
+            ]
+        };
         assert_eq!(still_true(inputs(), false).len(), 2);
-        assert!(matches!(still_true(inputs(), true).as_slice(), [Input::Tick]));
+        assert!(matches!(
+            still_true(inputs(), true).as_slice(),
+            [Input::Tick]
+        ));
     }
 }

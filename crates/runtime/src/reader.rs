@@ -28,15 +28,17 @@ pub enum Item {
         from: u64,
         to: u64,
     },
-    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader knows another log of the
-    /// same name. This one follows from its start.
+    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader
+    /// knows another log of the same name. This one follows from its start.
     StartOver {
         from: u64,
         to: u64,
     },
-    /// What was done last could not be stored, and is tried again. The stream of a turn ends here, as failed.
+    /// What was done last could not be stored, and is tried again. The stream of a turn ends here,
+    /// as failed.
     NotStored(StoreError),
-    /// A large event begins, for readers that take it in pieces; then come its pieces and its end, and nothing between.
+    /// A large event begins, for readers that take it in pieces; then come its pieces and its end,
+    /// and nothing between.
     LargeBegins {
         seq: u64,
         kind: Cow<'static, str>,
@@ -130,8 +132,8 @@ impl Reader {
         }
     }
 
-    /// The log of a session after a number that the reader brings, or from its start if the log never got that far: the
-    /// session was purged and made anew, or a backup was restored.
+    /// The log of a session after a number that the reader brings, or from its start if the log
+    /// never got that far: the session was purged and made anew, or a backup was restored.
     pub(crate) fn of_log(
         store: Store,
         feed: Arc<Feed>,
@@ -145,13 +147,20 @@ impl Reader {
             return Self::new(store, feed, row.key, scope, after_seq, open);
         }
         let mut reader = Self::new(store, feed, row.key, scope, 0, open);
-        reader.ready.push_back(Item::StartOver { from: row.last_seq + 1, to: after_seq });
+        reader.ready.push_back(Item::StartOver {
+            from: row.last_seq + 1,
+            to: after_seq,
+        });
         reader
     }
 
-    /// For readers that may stall: a large event is not held for them, but read and handed over piece by piece.
+    /// For readers that may stall: a large event is not held for them, but read and handed over
+    /// piece by piece.
     pub fn in_pieces(self) -> Self {
-        Self { takes_pieces: true, ..self }
+        Self {
+            takes_pieces: true,
+            ..self
+        }
     }
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.
@@ -196,7 +205,13 @@ impl Reader {
                     continue;
                 }
                 let closed = state.closed || state.stopped;
-                (self.look(&state), state.idle, closed, state.last_seq, state.trouble.clone())
+                (
+                    self.look(&state),
+                    state.idle,
+                    closed,
+                    state.last_seq,
+                    state.trouble.clone(),
+                )
             };
             match look {
                 Look::Found => continue,
@@ -232,16 +247,20 @@ impl Reader {
         self.ready.pop_front()
     }
 
-    /// Whether there is a trouble that this reader has not heard of. Whoever waits for one turn waits in vain for now.
+    /// Whether there is a trouble that this reader has not heard of. Whoever waits for one turn
+    /// waits in vain for now.
     fn tell(&mut self, trouble: Option<(u64, StoreError)>) -> bool {
         let news = trouble.filter(|(number, _)| self.told_trouble != Some(*number));
-        let (Some((number, error)), false) = (news, matches!(self.scope, Scope::Log { follow: false })) else {
+        let (Some((number, error)), false) =
+            (news, matches!(self.scope, Scope::Log { follow: false }))
+        else {
             return false;
         };
         self.told_trouble = Some(number);
         self.ready.push_back(Item::NotStored(error));
         if matches!(self.scope, Scope::Turn(_)) {
-            // Every stream of a turn ends with a status. What becomes of the turn is in the session's log later.
+            // Every stream of a turn ends with a status. What becomes of the turn is in the
+            // session's log later.
             self.ready.push_back(Item::Settled(TurnStatus::Failed));
             self.finished = true;
         }
@@ -255,7 +274,10 @@ impl Reader {
         if !buffered && !up_to_date {
             return Look::Behind;
         }
-        let skip = state.recent.front().map_or(0, |event| next.saturating_sub(event.seq) as usize);
+        let skip = state
+            .recent
+            .front()
+            .map_or(0, |event| next.saturating_sub(event.seq) as usize);
         let newer: Vec<Arc<StoredEvent>> = state.recent.iter().skip(skip).cloned().collect();
         for event in newer {
             self.pass(event);
@@ -264,7 +286,11 @@ impl Reader {
         if !self.finished && !matches!(self.scope, Scope::Log { follow: false }) {
             self.pass_text(state);
         }
-        if self.ready.is_empty() && !self.finished { Look::AtTheEnd } else { Look::Found }
+        if self.ready.is_empty() && !self.finished {
+            Look::AtTheEnd
+        } else {
+            Look::Found
+        }
     }
 
     /// A reader that saw the last event of a turn may have missed that the turn settled there.
@@ -280,8 +306,13 @@ impl Reader {
 
     /// Events that exist by number but are no longer stored.
     fn skip_pruned(&mut self, last_seq: Option<u64>) -> bool {
-        let Some(to) = last_seq.filter(|last| *last > self.cursor) else { return false };
-        self.ready.push_back(Item::Gap { from: self.cursor + 1, to });
+        let Some(to) = last_seq.filter(|last| *last > self.cursor) else {
+            return false;
+        };
+        self.ready.push_back(Item::Gap {
+            from: self.cursor + 1,
+            to,
+        });
         self.cursor = to;
         true
     }
@@ -293,7 +324,10 @@ impl Reader {
         for event in page {
             let from = self.cursor + 1;
             if event.seq > from && !self.finished {
-                self.ready.push_back(Item::Gap { from, to: event.seq - 1 });
+                self.ready.push_back(Item::Gap {
+                    from,
+                    to: event.seq - 1,
+                });
             }
             self.pass(Arc::new(event));
         }
@@ -311,28 +345,50 @@ impl Reader {
             Scope::Turn(_) => self.finished = settled.is_some(),
             Scope::Log { .. } | Scope::Status(_) => {}
         }
-        self.ready.push_back(match self.takes_pieces && event.body.len() > MAX_WHOLE_BYTES {
-            true => Item::LargeBegins { seq: event.seq, kind: event.kind.clone() },
-            false => Item::Event(event),
-        });
+        self.ready.push_back(
+            match self.takes_pieces && event.body.len() > MAX_WHOLE_BYTES {
+                true => Item::LargeBegins {
+                    seq: event.seq,
+                    kind: event.kind.clone(),
+                },
+                false => Item::Event(event),
+            },
+        );
         self.ready.extend(settled.map(Item::Settled));
     }
 
     fn pass_text(&mut self, state: &FeedState) {
-        self.shown.retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
+        self.shown
+            .retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
         let count = state.answers.len();
         let mut room_bytes = MAX_TEXT_BYTES;
         self.first_answer = (self.first_answer + 1) % count.max(1);
-        for answer in state.answers.iter().cycle().skip(self.first_answer).take(count) {
+        for answer in state
+            .answers
+            .iter()
+            .cycle()
+            .skip(self.first_answer)
+            .take(count)
+        {
             if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
                 continue;
             }
-            let place = self.shown.iter().position(|shown| shown.is_of(answer)).unwrap_or_else(|| {
-                let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
-                self.shown.push(Shown { message_id, attempt, bytes: 0 });
-                self.shown.len() - 1
-            });
-            let Some(shown) = self.shown.get_mut(place) else { continue };
+            let place = self
+                .shown
+                .iter()
+                .position(|shown| shown.is_of(answer))
+                .unwrap_or_else(|| {
+                    let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
+                    self.shown.push(Shown {
+                        message_id,
+                        attempt,
+                        bytes: 0,
+                    });
+                    self.shown.len() - 1
+                });
+            let Some(shown) = self.shown.get_mut(place) else {
+                continue;
+            };
             let text = answer.text.get(shown.bytes..).unwrap_or_default();
             let content = &text[..text.floor_char_boundary(room_bytes)];
             if content.is_empty() {
@@ -368,14 +424,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_sees_nothing_of_another_session_with_the_same_name() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
+            .await
+            .expect("a store");
         let metrics = Metrics::new();
         let (purged, made_again) = (SessionKey::from_raw(1), SessionKey::from_raw(2));
         let feed = Arc::new(Feed::default());
         feed.opened(purged, 1, true);
         let reader = |key, after| {
             let scope = Scope::Log { follow: true };
-            Reader::new(store.clone(), Arc::clone(&feed), key, scope, after, Open::stream(&metrics))
+            Reader::new(
+                store.clone(),
+                Arc::clone(&feed),
+                key,
+                scope,
+                after,
+                Open::stream(&metrics),
+            )
         };
         // It was slow, and looks only when the name is another session's.
         let mut slow = reader(purged, 1);
@@ -383,7 +448,14 @@ mod tests {
         feed.opened(made_again, 0, true);
         let event = |seq| {
             let (turn, timestamp) = (TurnId(1), Timestamp::from_millis(0));
-            Arc::new(StoredEvent { seq, turn, kind: "message".into(), body: "{}".into(), settled: None, timestamp })
+            Arc::new(StoredEvent {
+                seq,
+                turn,
+                kind: "message".into(),
+                body: "{}".into(),
+                settled: None,
+                timestamp,
+            })
         };
         feed.publish(&[event(1), event(2)], true, &[]);
         assert!(slow.next().await.expect("it can read").is_none());

@@ -36,15 +36,17 @@ struct State {
 impl Registry {
     /// Hands mail to the session's owner, waking it up where it sleeps.
     ///
-    /// Sending happens under the lock, so that an owner which finds its mailbox empty under the same lock can leave and
-    /// no mail is lost.
+    /// Sending happens under the lock, so that an owner which finds its mailbox empty under the
+    /// same lock can leave and no mail is lost.
     pub fn send(&self, runtime: &Arc<Inner>, name: &Name, mail: Mail) -> Result<(), RuntimeError> {
         let mail = Box::new(mail);
         let mut state = self.lock();
         if state.stopping {
             return Err(RuntimeError::Stopping);
         }
-        let Some(owner) = state.owners.get(name) else { return self.spawn(runtime, name, mail, state) };
+        let Some(owner) = state.owners.get(name) else {
+            return self.spawn(runtime, name, mail, state);
+        };
         match owner.try_send(mail) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(RuntimeError::Busy),
@@ -82,17 +84,29 @@ impl Registry {
     }
 
     pub fn is_live(&self, name: &Name) -> bool {
-        self.lock().owners.get(name).is_some_and(|owner| !owner.is_closed())
+        self.lock()
+            .owners
+            .get(name)
+            .is_some_and(|owner| !owner.is_closed())
     }
 
     /// Whether anybody here works on the session or reads it.
     pub fn is_known(&self, name: &Name) -> bool {
         let state = self.lock();
-        state.owners.contains_key(name) || state.feeds.get(name).is_some_and(|feed| feed.strong_count() > 0)
+        state.owners.contains_key(name)
+            || state
+                .feeds
+                .get(name)
+                .is_some_and(|feed| feed.strong_count() > 0)
     }
 
     /// Lets an owner go, unless mail has come.
-    pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Box<Mail>>) -> bool {
+    pub fn retire(
+        &self,
+        runtime: &Inner,
+        name: &Name,
+        mailbox: &mpsc::Receiver<Box<Mail>>,
+    ) -> bool {
         let mut state = self.lock();
         if !mailbox.is_empty() {
             return false;
@@ -107,13 +121,23 @@ impl Registry {
         self.lock().feeds.retain(|_, feed| feed.strong_count() > 0);
     }
 
-    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end with the session's
-    /// owner, so that they see how a turn ends that is finished within the grace.
+    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end
+    /// with the session's owner, so that they see how a turn ends that is finished within the
+    /// grace.
     pub fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
-        let is_live = |name: &Name| state.owners.get(name).is_some_and(|owner| !owner.is_closed());
-        let ended = state.feeds.iter().filter(|(name, _)| !is_live(name)).filter_map(|(_, feed)| feed.upgrade());
+        let is_live = |name: &Name| {
+            state
+                .owners
+                .get(name)
+                .is_some_and(|owner| !owner.is_closed())
+        };
+        let ended = state
+            .feeds
+            .iter()
+            .filter(|(name, _)| !is_live(name))
+            .filter_map(|(_, feed)| feed.upgrade());
         ended.for_each(|feed| feed.stop());
     }
 
@@ -125,7 +149,11 @@ impl Registry {
     }
 
     pub fn owners(&self) -> usize {
-        self.lock().owners.values().filter(|owner| !owner.is_closed()).count()
+        self.lock()
+            .owners
+            .values()
+            .filter(|owner| !owner.is_closed())
+            .count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

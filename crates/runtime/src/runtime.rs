@@ -4,7 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage};
+use codelab_engine::{
+    Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage,
+};
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
@@ -84,14 +86,24 @@ pub struct LiveLimits {
 
 impl Default for LiveLimits {
     fn default() -> Self {
-        Self { max_sessions: 20_000, mailbox: 256, idle_ms: 10_000, crowd: 2_000, crowded_idle_ms: 500 }
+        Self {
+            max_sessions: 20_000,
+            mailbox: 256,
+            idle_ms: 10_000,
+            crowd: 2_000,
+            crowded_idle_ms: 500,
+        }
     }
 }
 
 impl LiveLimits {
     /// How long an owner without work stays beside so many others.
     pub(crate) fn patience(&self, sessions: usize) -> Duration {
-        Duration::from_millis(if sessions > self.crowd { self.crowded_idle_ms } else { self.idle_ms })
+        Duration::from_millis(if sessions > self.crowd {
+            self.crowded_idle_ms
+        } else {
+            self.idle_ms
+        })
     }
 }
 
@@ -141,8 +153,15 @@ impl Runtime {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
         let lease = Lease::until(timers::lease_end());
-        parts.store.register_server(&parts.server_id, time, until).await?;
-        let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone(), Arc::clone(&parts.metrics)));
+        parts
+            .store
+            .register_server(&parts.server_id, time, until)
+            .await?;
+        let memories = Arc::new(Memories::new(
+            parts.memory.clone(),
+            parts.store.clone(),
+            Arc::clone(&parts.metrics),
+        ));
         let shared = Shared {
             memories: Arc::clone(&memories),
             store: parts.store.clone(),
@@ -182,7 +201,8 @@ impl Runtime {
         Ok(Self { inner, tasks })
     }
 
-    /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be resumed.
+    /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be
+    /// resumed.
     pub async fn stop(&self, grace: Duration) {
         self.inner.registry.stop();
         self.inner.user_events.stop();
@@ -197,11 +217,19 @@ impl Runtime {
         };
         if tokio::time::timeout(grace, quiet).await.is_err() {
             let left = self.inner.registry.owners();
-            tracing::warn!(left, "turns are still running; they go on at the next start");
+            tracing::warn!(
+                left,
+                "turns are still running; they go on at the next start"
+            );
         }
         self.inner.halted.cancel();
         // The row stays, so that the next run knows since when nobody was there.
-        if let Err(error) = self.inner.store.end_lease(&self.inner.server_id, now()).await {
+        if let Err(error) = self
+            .inner
+            .store
+            .end_lease(&self.inner.server_id, now())
+            .await
+        {
             tracing::warn!(%error, "the server's lease could not be ended");
         }
         self.inner.memories.close().await;
@@ -243,16 +271,37 @@ impl Runtime {
         self.inner.model.describe()
     }
 
-    pub async fn user_message(&self, id: &SessionId, message: UserMessage) -> Result<Reader, RuntimeError> {
+    pub async fn user_message(
+        &self,
+        id: &SessionId,
+        message: UserMessage,
+    ) -> Result<Reader, RuntimeError> {
         self.submit(&name(id), Outside::UserMessage(message)).await
     }
 
-    pub async fn switch_agent(&self, id: &SessionId, agent: AgentName) -> Result<Reader, RuntimeError> {
+    pub async fn switch_agent(
+        &self,
+        id: &SessionId,
+        agent: AgentName,
+    ) -> Result<Reader, RuntimeError> {
         self.submit(&name(id), Outside::SwitchAgent(agent)).await
     }
 
-    pub async fn tool_result(&self, id: &SessionId, call_id: CallId, result: Value) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::ToolResult { call_id, result, client: None }).await
+    pub async fn tool_result(
+        &self,
+        id: &SessionId,
+        call_id: CallId,
+        result: Value,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(
+            &name(id),
+            Outside::ToolResult {
+                call_id,
+                result,
+                client: None,
+            },
+        )
+        .await
     }
 
     pub async fn decide(
@@ -263,11 +312,16 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(id), call_id, decision, digest, decided_by).await
+        self.decide_in(&name(id), call_id, decision, digest, decided_by)
+            .await
     }
 
     /// Ends the current turn. The flag says whether there was one.
-    pub async fn cancel(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+    pub async fn cancel(
+        &self,
+        id: &SessionId,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
         self.cancel_in(&name(id), drop_queue).await
     }
 
@@ -275,41 +329,70 @@ impl Runtime {
         Ok(self.input(&name(id), Outside::Reset).await?.view)
     }
 
-    pub async fn create(&self, id: &SessionId, system_prompt: Option<String>) -> Result<SessionView, RuntimeError> {
-        let new = Birth { system_prompt, ..Birth::default() };
-        self.ask(&name(id), |reply| Mail::Create { new, reply }).await
+    pub async fn create(
+        &self,
+        id: &SessionId,
+        system_prompt: Option<String>,
+    ) -> Result<SessionView, RuntimeError> {
+        let new = Birth {
+            system_prompt,
+            ..Birth::default()
+        };
+        self.ask(&name(id), |reply| Mail::Create { new, reply })
+            .await
     }
 
     pub async fn delete(&self, id: &SessionId, hard: bool) -> Result<(), RuntimeError> {
-        self.ask(&name(id), |reply| Mail::Delete { hard, reply }).await
+        self.ask(&name(id), |reply| Mail::Delete { hard, reply })
+            .await
     }
 
     /// Brings a soft-deleted session back.
     pub async fn restore(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
-        let row = self.inner.store.session(Realm::Runtime, id).await?.ok_or(RuntimeError::SessionNotFound)?;
-        self.inner.store.restore(row.key).await.map_err(|error| match error {
-            StoreError::NotFound => RuntimeError::SessionNotFound,
-            other => other.into(),
+        let row = self
+            .inner
+            .store
+            .session(Realm::Runtime, id)
+            .await?
+            .ok_or(RuntimeError::SessionNotFound)?;
+        self.inner
+            .store
+            .restore(row.key)
+            .await
+            .map_err(|error| match error {
+                StoreError::NotFound => RuntimeError::SessionNotFound,
+                other => other.into(),
+            })?;
+        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
+            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
         })?;
-        let session: Session = serde_json::from_str(&row.state)
-            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         Ok(SessionView::of(&session))
     }
 
     /// A session that exists and is not deleted.
     pub async fn session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
         let row = self.inner.store.session(Realm::Runtime, id).await?;
-        row.filter(|row| row.deleted_at.is_none()).ok_or(RuntimeError::SessionNotFound)
+        row.filter(|row| row.deleted_at.is_none())
+            .ok_or(RuntimeError::SessionNotFound)
     }
 
     /// The same, after what an earlier server left behind has been recovered.
     pub async fn recovered_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
         let row = self.session(id).await?;
-        if self.recover(&name(id), &row).await? { self.session(id).await } else { Ok(row) }
+        if self.recover(&name(id), &row).await? {
+            self.session(id).await
+        } else {
+            Ok(row)
+        }
     }
 
     /// The session's events after a number.
-    pub async fn events(&self, id: &SessionId, after: u64, follow: bool) -> Result<Reader, RuntimeError> {
+    pub async fn events(
+        &self,
+        id: &SessionId,
+        after: u64,
+        follow: bool,
+    ) -> Result<Reader, RuntimeError> {
         let row = self.session(id).await?;
         Ok(self.log_of(&name(id), &row, after, follow))
     }
@@ -327,23 +410,42 @@ impl Runtime {
             Decision::Edit { .. } => "edit",
             Decision::Reject { .. } => "reject",
         };
-        let reader = self.submit(name, Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        let reader = self
+            .submit(
+                name,
+                Outside::Decision {
+                    call_id,
+                    decision,
+                    digest,
+                    decided_by,
+                },
+            )
+            .await?;
         Metrics::count(&self.inner.metrics.approvals, decided);
         Ok(reader)
     }
 
-    pub(crate) async fn cancel_in(&self, name: &Name, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+    pub(crate) async fn cancel_in(
+        &self,
+        name: &Name,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
         let taken = self.input(name, Outside::Cancel { drop_queue }).await?;
         Ok((taken.view, taken.answer != Answer::Nothing))
     }
 
     /// Recovers what an earlier server left of the session; says whether there was anything.
-    pub(crate) async fn recover(&self, name: &Name, row: &SessionRow) -> Result<bool, RuntimeError> {
+    pub(crate) async fn recover(
+        &self,
+        name: &Name,
+        row: &SessionRow,
+    ) -> Result<bool, RuntimeError> {
         let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
         if mine || row.schedule == Schedule::default() {
             return Ok(false);
         }
-        self.ask(name, |reply| Mail::Touch { reply: Some(reply) }).await?;
+        self.ask(name, |reply| Mail::Touch { reply: Some(reply) })
+            .await?;
         Ok(true)
     }
 
@@ -363,7 +465,9 @@ impl Runtime {
 
     pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: Answer) -> Reader {
         let (scope, after) = match answer {
-            Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => (Scope::Turn(span), span.after_seq),
+            Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => {
+                (Scope::Turn(span), span.after_seq)
+            }
             Answer::Now(status) => (Scope::Status(status), 0),
             Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };
@@ -375,10 +479,15 @@ impl Runtime {
         self.ask(name, |reply| Mail::Input { input, reply }).await
     }
 
-    pub(crate) async fn ask<T>(&self, name: &Name, mail: impl FnOnce(Reply<T>) -> Mail) -> Result<T, RuntimeError> {
+    pub(crate) async fn ask<T>(
+        &self,
+        name: &Name,
+        mail: impl FnOnce(Reply<T>) -> Mail,
+    ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
         self.inner.registry.send(&self.inner, name, mail(reply))?;
-        // The owner answers everything it takes; it is gone only when the server stops or after a bug.
+        // The owner answers everything it takes; it is gone only when the server stops or after a
+        // bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }
 }
@@ -406,7 +515,10 @@ impl SessionView {
 }
 
 fn name(id: &SessionId) -> Name {
-    Name { realm: Realm::Runtime, id: id.clone() }
+    Name {
+        realm: Realm::Runtime,
+        id: id.clone(),
+    }
 }
 
 /// Runs to its end even if whoever asked hangs up.

@@ -1,5 +1,5 @@
-//! Worker spaces: the live resources of one project. Its agents as they are now, their bus, who could run tools, what
-//! may be spent. Everything here can be rebuilt from the store.
+//! Worker spaces: the live resources of one project. Its agents as they are now, their bus, who
+//! could run tools, what may be spent. Everything here can be rebuilt from the store.
 
 mod clients;
 mod health;
@@ -39,8 +39,8 @@ use crate::cache::{AgentCache, UserPrefix};
 use crate::memories::Memories;
 use crate::metrics::Metrics;
 
-/// The live resources of one project. One object for as long as anybody holds it, cleaned up or not, so that all its
-/// users meet at the same bus.
+/// The live resources of one project. One object for as long as anybody holds it, cleaned up or
+/// not, so that all its users meet at the same bus.
 pub struct Space {
     key: SpaceKey,
     prefix: UserPrefix,
@@ -85,7 +85,15 @@ pub(crate) struct Shared {
 
 impl Space {
     fn new(key: SpaceKey, shared: Shared) -> Self {
-        let Shared { store, cache, model, default_model, memories, metrics, limits } = shared;
+        let Shared {
+            store,
+            cache,
+            model,
+            default_model,
+            memories,
+            metrics,
+            limits,
+        } = shared;
         Self {
             key,
             prefix: UserPrefix::new(key.user, key.project),

@@ -14,9 +14,11 @@ use crate::metrics::Open;
 use crate::pieces::{MAX_WHOLE_BYTES, Pieces};
 use crate::reader::Item;
 
-/// Events that wait for a slow reader; one that falls further behind is cut and looks at the sessions' own logs.
+/// Events that wait for a slow reader; one that falls further behind is cut and looks at the
+/// sessions' own logs.
 const MAX_BEHIND_EVENTS: usize = 1024;
-/// Bytes that wait for it. Large events do not wait: they are read from the store when it is their turn.
+/// Bytes that wait for it. Large events do not wait: they are read from the store when it is their
+/// turn.
 const MAX_BEHIND_BYTES: usize = 512 * 1024;
 
 /// Who listens to whose events.
@@ -54,13 +56,18 @@ pub struct UserReader {
 impl UserEvents {
     /// Counts in `cut` the readers that fell too far behind.
     pub fn new(cut: Counter) -> Self {
-        Self { listeners: Mutex::default(), cut }
+        Self {
+            listeners: Mutex::default(),
+            cut,
+        }
     }
 
     /// Events of the session with this key.
     pub fn publish(&self, user: UserId, key: SessionKey, events: &[Arc<StoredEvent>]) {
         let mut listeners = self.lock();
-        let Some(of_user) = listeners.get_mut(&user) else { return };
+        let Some(of_user) = listeners.get_mut(&user) else {
+            return;
+        };
         of_user.retain(|listener| {
             let hears = listener.hears(key, events);
             if !hears && !listener.events.is_closed() {
@@ -79,8 +86,17 @@ impl UserEvents {
         let mut listeners = self.lock();
         let of_user = listeners.entry(user).or_default();
         of_user.retain(|listener| !listener.events.is_closed());
-        of_user.push(Listener { events: sender, behind_bytes: Arc::clone(&behind_bytes) });
-        UserReader { store, events: receiver, behind_bytes, large: None, _open: open }
+        of_user.push(Listener {
+            events: sender,
+            behind_bytes: Arc::clone(&behind_bytes),
+        });
+        UserReader {
+            store,
+            events: receiver,
+            behind_bytes,
+            large: None,
+            _open: open,
+        }
     }
 
     /// Readers end.
@@ -89,7 +105,9 @@ impl UserEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Vec<Listener>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,7 +116,11 @@ impl Listener {
     fn hears(&self, key: SessionKey, events: &[Arc<StoredEvent>]) -> bool {
         events.iter().all(|event| {
             let told = match event.body.len() > MAX_WHOLE_BYTES {
-                true => Told::Large { key, seq: event.seq, kind: event.kind.clone() },
+                true => Told::Large {
+                    key,
+                    seq: event.seq,
+                    kind: event.kind.clone(),
+                },
                 false => Told::Whole(Arc::clone(event)),
             };
             let bytes = told.bytes();
@@ -119,8 +141,8 @@ impl Told {
 }
 
 impl UserReader {
-    /// The next event, or the next piece of a large one; `None` when the reader fell too far behind or the server stops.
-    /// Waiting is cancel-safe.
+    /// The next event, or the next piece of a large one; `None` when the reader fell too far behind
+    /// or the server stops. Waiting is cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Item>, StoreError> {
         if let Some(large) = &mut self.large {
             let piece = large.next().await?;
@@ -129,7 +151,9 @@ impl UserReader {
             }
             return Ok(Some(piece.map_or(Item::LargeEnds, Item::LargePiece)));
         }
-        let Some(told) = self.events.recv().await else { return Ok(None) };
+        let Some(told) = self.events.recv().await else {
+            return Ok(None);
+        };
         self.behind_bytes.fetch_sub(told.bytes(), Ordering::Relaxed);
         Ok(Some(match told {
             Told::Whole(event) => Item::Event(event),
@@ -152,12 +176,21 @@ mod tests {
     fn event(seq: u64, bytes: usize) -> Arc<StoredEvent> {
         let body = "x".repeat(bytes).into();
         let timestamp = Timestamp::from_millis(0);
-        Arc::new(StoredEvent { seq, turn: TurnId(1), kind: "tool_result".into(), body, settled: None, timestamp })
+        Arc::new(StoredEvent {
+            seq,
+            turn: TurnId(1),
+            kind: "tool_result".into(),
+            body,
+            settled: None,
+            timestamp,
+        })
     }
 
     #[tokio::test]
     async fn a_reader_that_stalls_holds_a_bounded_number_of_bytes_and_others_read_on() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
+            .await
+            .expect("a store");
         let metrics = Metrics::new();
         let events = UserEvents::new(metrics.readers_cut.clone());
         let user = UserId::new(1).expect("a user");
@@ -170,20 +203,29 @@ mod tests {
         };
         for seq in 1..=24 {
             events.publish(user, SessionKey::from_raw(1), &[event(seq, 100_000)]);
-            assert_eq!(seq_of(reading.next().await.expect("it can read")), Some(seq));
+            assert_eq!(
+                seq_of(reading.next().await.expect("it can read")),
+                Some(seq)
+            );
         }
         let mut seen = 0;
         while let Some(seq) = seq_of(stalled.next().await.expect("it can read")) {
             seen += 1;
             assert_eq!(seq, seen, "nothing is left out before the cut");
         }
-        assert_eq!(seen as usize, MAX_BEHIND_BYTES / 100_000, "it was cut when so much waited for it");
+        assert_eq!(
+            seen as usize,
+            MAX_BEHIND_BYTES / 100_000,
+            "it was cut when so much waited for it"
+        );
         assert_eq!(metrics.readers_cut.get(), 1);
     }
 
     #[tokio::test]
     async fn an_event_of_any_size_takes_no_room_while_it_waits() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
+            .await
+            .expect("a store");
         let metrics = Metrics::new();
         let events = UserEvents::new(metrics.readers_cut.clone());
         let user = UserId::new(1).expect("a user");
@@ -192,9 +234,15 @@ mod tests {
             events.publish(user, SessionKey::from_raw(1), &[event(seq, 8 << 20)]);
         }
         assert_eq!(stalled.behind_bytes.load(Ordering::Relaxed), 0);
-        assert!(matches!(stalled.next().await, Ok(Some(Item::LargeBegins { seq: 1, .. }))));
+        assert!(matches!(
+            stalled.next().await,
+            Ok(Some(Item::LargeBegins { seq: 1, .. }))
+        ));
         // Nobody stored it here; a reader that has half an event is cut.
-        assert_eq!(stalled.next().await.expect_err("there is no such event"), StoreError::NotFound);
+        assert_eq!(
+            stalled.next().await.expect_err("there is no such event"),
+            StoreError::NotFound
+        );
         assert_eq!(metrics.readers_cut.get(), 0);
     }
 }

@@ -62,7 +62,11 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(project_agents::list, project_agents::create))
-        .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
+        .routes(routes!(
+            project_agents::get,
+            project_agents::change,
+            project_agents::delete
+        ))
         .routes(routes!(context::search))
         .routes(routes!(context::add, context::clear))
         .routes(routes!(context::forget))
@@ -110,7 +114,9 @@ pub(crate) fn global_chat() -> OpenApiRouter<App> {
 
 /// The global Chat for other programs: with the internal key.
 pub(crate) fn global_chat_agents() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(global_chat::agent_message)).routes(routes!(global_chat::ask_user))
+    OpenApiRouter::new()
+        .routes(routes!(global_chat::agent_message))
+        .routes(routes!(global_chat::ask_user))
 }
 
 /// For everybody.
@@ -130,7 +136,9 @@ pub(crate) fn public() -> OpenApiRouter<App> {
 
 /// The files of the web page, for everybody.
 pub(crate) fn page_files(page: &Page) -> Router<App> {
-    page.paths().fold(Router::new(), |router, path| router.route(path, get(page::file)))
+    page.paths().fold(Router::new(), |router, path| {
+        router.route(path, get(page::file))
+    })
 }
 
 /// Answers that every route with access can give.

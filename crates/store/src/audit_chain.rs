@@ -1,11 +1,12 @@
 //! The chain that makes the audit log tell when it was changed: pure functions over rows and a key.
 //!
-//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and reason stand there by
-//! their digests, so that a purge can blank them and the chain still holds. The hash is an HMAC, and so is the seal on the
-//! head, which says where the chain ends: without the key nobody can change a row, cut the tail or add to it unseen.
+//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and
+//! reason stand there by their digests, so that a purge can blank them and the chain still holds.
+//! The hash is an HMAC, and so is the seal on the head, which says where the chain ends: without
+//! the key nobody can change a row, cut the tail or add to it unseen.
 //!
-//! Rows from before there was a key have plain hashes. They come first in their chain, and the head that they had at the
-//! upgrade is sealed, so they are as safe from then on.
+//! Rows from before there was a key have plain hashes. They come first in their chain, and the head
+//! that they had at the upgrade is sealed, so they are as safe from then on.
 
 use codelab_protocol::{Digest, SessionId, arguments_digest};
 use serde_json::json;
@@ -27,7 +28,12 @@ pub struct ChainOf<'a> {
 
 /// What the first row of every chain follows.
 pub fn genesis() -> AuditHead {
-    AuditHead { count: 0, head: Digest::of_bytes(b"codelab audit chain"), keyed_from: 1, is_sealed: true }
+    AuditHead {
+        count: 0,
+        head: Digest::of_bytes(b"codelab audit chain"),
+        keyed_from: 1,
+        is_sealed: true,
+    }
 }
 
 /// The next row of a chain; the head after it is `head_after` that row.
@@ -39,16 +45,28 @@ pub fn append(key: &AuditKey, head: &AuditHead, of: ChainOf<'_>, record: AuditRe
 
 /// A chain whose end was not sealed stays so, however much is added to it.
 pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
-    AuditHead { count: row.ord, head: row.hash.clone(), ..before.clone() }
+    AuditHead {
+        count: row.ord,
+        head: row.hash.clone(),
+        ..before.clone()
+    }
 }
 
-/// Proves that this head was written by whoever has the key; none for one that follows a head without proof.
+/// Proves that this head was written by whoever has the key; none for one that follows a head
+/// without proof.
 pub fn seal(key: &AuditKey, of: ChainOf<'_>, head: &AuditHead) -> Option<Digest> {
-    head.is_sealed.then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
+    head.is_sealed
+        .then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
 }
 
-/// Seals a chain from before there was a key: the rows it has now are plain, all that come are keyed.
-pub(crate) fn seal_old(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest) -> (u64, Digest) {
+/// Seals a chain from before there was a key: the rows it has now are plain, all that come are
+/// keyed.
+pub(crate) fn seal_old(
+    key: &AuditKey,
+    of: ChainOf<'_>,
+    count: u64,
+    head: &Digest,
+) -> (u64, Digest) {
     let keyed_from = count + 1;
     (keyed_from, seal_of(key, of, count, head, keyed_from))
 }
@@ -65,7 +83,12 @@ impl StoredHead {
     pub fn checked(self, key: &AuditKey, of: ChainOf<'_>) -> AuditHead {
         let keyed_from = self.keyed_from.unwrap_or(self.count + 1);
         let expected = seal_of(key, of, self.count, &self.head, keyed_from);
-        AuditHead { count: self.count, head: self.head, keyed_from, is_sealed: self.seal == Some(expected) }
+        AuditHead {
+            count: self.count,
+            head: self.head,
+            keyed_from,
+            is_sealed: self.seal == Some(expected),
+        }
     }
 }
 
@@ -81,7 +104,13 @@ fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_fro
     }))
 }
 
-fn keyed_hash(key: &AuditKey, prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
+fn keyed_hash(
+    key: &AuditKey,
+    prev: &Digest,
+    of: ChainOf<'_>,
+    ord: u64,
+    record: &AuditRecord,
+) -> Digest {
     key.mac(&json!({
         "what": "row",
         "prev": prev,
@@ -170,7 +199,14 @@ impl<'a> Chain<'a> {
     pub fn new(key: &'a AuditKey, of: ChainOf<'a>, head: Option<&AuditHead>) -> Self {
         let genesis = genesis();
         let keyed_from = head.map_or(genesis.keyed_from, |head| head.keyed_from);
-        Self { key, of, end: AuditHead { keyed_from, ..genesis } }
+        Self {
+            key,
+            of,
+            end: AuditHead {
+                keyed_from,
+                ..genesis
+            },
+        }
     }
 
     /// The rows that come next, in order.
@@ -199,30 +235,53 @@ impl<'a> Chain<'a> {
     pub fn ends_at(self, head: Option<&AuditHead>) -> Result<Verified, BrokenAt> {
         let (ord, keyed_from) = (self.end.count, self.end.keyed_from);
         let why = match head {
-            None if ord == 0 => return Ok(Verified { count: 0, unkeyed: 0 }),
+            None if ord == 0 => {
+                return Ok(Verified {
+                    count: 0,
+                    unkeyed: 0,
+                });
+            }
             None => Break::HeadMissing,
             Some(head) if head.count > ord => Break::TailCut,
             Some(head) if head.count < ord => Break::NotCounted,
-            Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => Break::Head,
+            Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => {
+                Break::Head
+            }
             Some(head) if !head.is_sealed => Break::Head,
-            Some(_) => return Ok(Verified { count: ord, unkeyed: ord.min(keyed_from.saturating_sub(1)) }),
+            Some(_) => {
+                return Ok(Verified {
+                    count: ord,
+                    unkeyed: ord.min(keyed_from.saturating_sub(1)),
+                });
+            }
         };
-        Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
+        Err(BrokenAt {
+            ord: if why == Break::TailCut { ord + 1 } else { ord },
+            why,
+        })
     }
 }
 
-/// Whether texts are gone that the row's digests speak of. A purge does that, together with the session.
+/// Whether texts are gone that the row's digests speak of. A purge does that, together with the
+/// session.
 pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
     let is_gone = |text: bool, digest: bool| digest && !text;
     record.original_args.is_none()
-        || is_gone(record.modified_args.is_some(), record.modified_digest.is_some())
+        || is_gone(
+            record.modified_args.is_some(),
+            record.modified_digest.is_some(),
+        )
         || is_gone(record.reason.is_some(), record.reason_digest.is_some())
 }
 
 /// What is still there must be what its digest in the chain says.
 fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), Break> {
     let digest_of = |arguments| arguments_digest(&record.tool_name, arguments);
-    if record.original_args.as_ref().is_some_and(|arguments| digest_of(arguments) != record.original_digest) {
+    if record
+        .original_args
+        .as_ref()
+        .is_some_and(|arguments| digest_of(arguments) != record.original_digest)
+    {
         return Err(Break::OriginalArguments);
     }
     let modified = record.modified_args.as_ref();

@@ -1,6 +1,9 @@
-//! What project sessions have beyond other sessions, as the rest of CodeLab sees it: plans, spendings, memories.
+//! What project sessions have beyond other sessions, as the rest of CodeLab sees it: plans,
+//! spendings, memories.
 
-use codelab_protocol::{AgentName, ApprovalInfo, Plan, ProjectId, SessionId, TaskId, Timestamp, TurnId, Usage, UserId};
+use codelab_protocol::{
+    AgentName, ApprovalInfo, Plan, ProjectId, SessionId, TaskId, Timestamp, TurnId, Usage, UserId,
+};
 use serde_json::{Map, Value};
 
 use crate::SessionKey;

@@ -1,20 +1,23 @@
 //! One step of one session: everything the step changed, written all or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, Timestamp, TurnId, UserId,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, Timestamp,
+    TurnId, UserId,
 };
 
 use crate::chat::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};
 use crate::row::{
-    ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage, StoredSwitch, ToolCallStatus,
+    ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage,
+    StoredSwitch, ToolCallStatus,
 };
 use crate::{Epoch, Realm, SessionKey};
 
 pub(crate) mod chat;
 pub(crate) mod statements;
 
-/// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest event is the one just
-/// before the first of `events`; with `NotFound` when it makes a session in a project that is gone or another user's.
+/// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest
+/// event is the one just before the first of `events`; with `NotFound` when it makes a session in a
+/// project that is gone or another user's.
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub key: SessionKey,
@@ -139,7 +142,8 @@ pub struct NewInput {
     pub input: InputRow,
 }
 
-/// New links of the session's audit chain. Fails with `Conflict` unless they follow the stored head.
+/// New links of the session's audit chain. Fails with `Conflict` unless they follow the stored
+/// head.
 #[derive(Debug, Clone)]
 pub struct AuditAppended {
     pub realm: Realm,

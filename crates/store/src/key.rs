@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-/// A session's number in every table. Chosen by the caller, so that a commit can name its session before it exists.
+/// A session's number in every table. Chosen by the caller, so that a commit can name its session
+/// before it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey(i64);
 
 impl SessionKey {
     const RANDOM_BITS: u32 = 20;
 
-    /// Time first, so that new sessions are appended to the tables; the random part keeps several servers apart.
+    /// Time first, so that new sessions are appended to the tables; the random part keeps several
+    /// servers apart.
     pub fn allocate(now_ms: i64, random: u32) -> Self {
         let random = i64::from(random & ((1 << Self::RANDOM_BITS) - 1));
         Self((now_ms << Self::RANDOM_BITS | random) & i64::MAX)
@@ -50,7 +52,9 @@ impl Realm {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Runtime, Self::Project].into_iter().find(|realm| realm.as_str() == text)
+        [Self::Runtime, Self::Project]
+            .into_iter()
+            .find(|realm| realm.as_str() == text)
     }
 }
 

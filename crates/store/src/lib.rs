@@ -1,6 +1,8 @@
-//! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync among waiting commits.
+//! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync
+//! among waiting commits.
 //!
-//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the caller's.
+//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the
+//! caller's.
 
 pub mod audit_chain;
 mod chat;
@@ -20,23 +22,26 @@ mod user;
 mod vitals;
 
 pub use chat::{
-    AgentUsage, ChatSessionRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
-    OpenApproval, PlanRow, PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnfinishedSession,
-    UnindexedInteraction, UsageReport, UsageSum,
+    AgentUsage, ChatSessionRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction,
+    NewSpending, OpenApproval, PlanRow, PlanSaved, ProjectBudget, ProjectUsage, SessionUsage,
+    UnfinishedSession, UnindexedInteraction, UsageReport, UsageSum,
 };
 pub use commit::{
-    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
-    ToolCallOpened,
+    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession,
+    ToolCallClosed, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
 pub use key::{Epoch, Realm, SessionKey};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use row::{
-    ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow, InputRow, Schedule,
-    SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
+    ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,
+    InputRow, Schedule, SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch,
+    ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
-pub use store::{AgentPlace, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
+pub use store::{
+    AgentPlace, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore,
+};
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

@@ -36,7 +36,11 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub async fn open(url: &str, options: &StoreOptions, counters: &Arc<Counters>) -> Result<Self, StoreError> {
+    pub async fn open(
+        url: &str,
+        options: &StoreOptions,
+        counters: &Arc<Counters>,
+    ) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(url, options)?);
         let mut first = connector.connect(Access::Write).await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
@@ -45,7 +49,13 @@ impl Postgres {
             let (sender, queue) = mpsc::channel(options.write_queue.max(1));
             let counters = Arc::clone(counters);
             let max_batch = options.max_batch.max(1);
-            tokio::spawn(writer::run(Arc::clone(&connector), first.take(), queue, max_batch, counters));
+            tokio::spawn(writer::run(
+                Arc::clone(&connector),
+                first.take(),
+                queue,
+                max_batch,
+                counters,
+            ));
             sender
         };
         let writers = (0..options.writers.max(1)).map(spawn).collect();
@@ -60,21 +70,42 @@ impl Postgres {
         Ok(Self::with_readers(connector, Vec::new(), options))
     }
 
-    fn with_readers(connector: Arc<Connector>, writers: Vec<mpsc::Sender<Job>>, options: &StoreOptions) -> Self {
+    fn with_readers(
+        connector: Arc<Connector>,
+        writers: Vec<mpsc::Sender<Job>>,
+        options: &StoreOptions,
+    ) -> Self {
         let count = options.readers.max(1);
         let readers = (0..count).map(|_| Mutex::new(None)).collect();
         let permits = Semaphore::new(count * READS_PER_CONNECTION);
-        Self { writers, connector, readers, next_reader: AtomicUsize::new(0), permits }
+        Self {
+            writers,
+            connector,
+            readers,
+            next_reader: AtomicUsize::new(0),
+            permits,
+        }
     }
 
-    /// Returns once the statements are committed. After the queue took them, dropping the future changes nothing.
+    /// Returns once the statements are committed. After the queue took them, dropping the future
+    /// changes nothing.
     ///
-    /// A session's writes all go through one writer, so they are committed in the order they were handed in.
-    pub async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
-        let shard = key.map_or(0, |key| key.get().unsigned_abs() as usize % self.writers.len().max(1));
+    /// A session's writes all go through one writer, so they are committed in the order they were
+    /// handed in.
+    pub async fn write(
+        &self,
+        key: Option<SessionKey>,
+        stmts: Vec<Stmt>,
+    ) -> Result<Written, StoreError> {
+        let shard = key.map_or(0, |key| {
+            key.get().unsigned_abs() as usize % self.writers.len().max(1)
+        });
         let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
+        writer
+            .send(Job::write(stmts, reply))
+            .await
+            .map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or(Err(StoreError::Unknown))
     }
 
@@ -84,15 +115,30 @@ impl Postgres {
         params: Vec<Param>,
         decode: Decode<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| StoreError::stopped())?;
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| StoreError::stopped())?;
         let slot = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
         let mut failure = StoreError::stopped();
         for _ in 0..READ_ATTEMPTS {
             let connection = self.reader(slot).await?;
-            let answer = tokio::time::timeout(self.connector.query_timeout, query(&connection, sql, &params)).await;
+            let answer = tokio::time::timeout(
+                self.connector.query_timeout,
+                query(&connection, sql, &params),
+            )
+            .await;
             failure = match answer {
-                Ok(Ok(rows)) => return rows.iter().map(|row| decode(&mut Columns::postgres(row))).collect(),
-                Ok(Err(error)) if connection.is_usable_after(&error) => return Err(translate(&error)),
+                Ok(Ok(rows)) => {
+                    return rows
+                        .iter()
+                        .map(|row| decode(&mut Columns::postgres(row)))
+                        .collect();
+                }
+                Ok(Err(error)) if connection.is_usable_after(&error) => {
+                    return Err(translate(&error));
+                }
                 Ok(Err(error)) => translate(&error),
                 Err(_) => StoreError::Unavailable("no answer within the time limit".to_owned()),
             };
@@ -122,7 +168,10 @@ impl Postgres {
 
     async fn reader(&self, slot: usize) -> Result<Arc<Connection>, StoreError> {
         let mut reader = self.readers[slot].lock().await;
-        if let Some(connection) = reader.as_ref().filter(|connection| !connection.client.is_closed()) {
+        if let Some(connection) = reader
+            .as_ref()
+            .filter(|connection| !connection.client.is_closed())
+        {
             return Ok(Arc::clone(connection));
         }
         let connection = Arc::new(self.connector.connect(Access::Read).await?);
@@ -132,7 +181,10 @@ impl Postgres {
 
     async fn forget(&self, slot: usize, broken: &Arc<Connection>) {
         let mut reader = self.readers[slot].lock().await;
-        if reader.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+        if reader
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, broken))
+        {
             *reader = None;
         }
     }
@@ -145,5 +197,10 @@ async fn query(
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     use futures_util::TryStreamExt as _;
     let statement = connection.prepare(sql).await?;
-    connection.client.query_raw(&statement, params).await?.try_collect().await
+    connection
+        .client
+        .query_raw(&statement, params)
+        .await?
+        .try_collect()
+        .await
 }

@@ -1,11 +1,12 @@
-//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and coming out are one type.
+//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and
+//! coming out are one type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId, SwitchEntry, TaskId,
-    Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId,
+    SwitchEntry, TaskId, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -43,7 +44,8 @@ text_enum!(
 );
 
 text_enum!(
-    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late result.
+    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late
+    /// result.
     ToolCallStatus {
         Open = "open",
         Completed = "completed",
@@ -107,15 +109,25 @@ pub struct StoredMessage {
 
 impl StoredMessage {
     pub fn is_own(&self) -> bool {
-        self.task.as_ref().is_none_or(|origin| *origin == Origin::default())
+        self.task
+            .as_ref()
+            .is_none_or(|origin| *origin == Origin::default())
     }
 
     /// The plan and the task whose thread it belongs to.
     pub(crate) fn thread(&self) -> Result<Option<(PlanId, TaskId)>, StoreError> {
         match self.task.clone().unwrap_or_default() {
-            Origin { plan_id: None, task_id: None } => Ok(None),
-            Origin { plan_id: Some(plan), task_id: Some(task) } => Ok(Some((plan, task))),
-            _ => Err(StoreError::Invalid("a task's message names its plan and its task".to_owned())),
+            Origin {
+                plan_id: None,
+                task_id: None,
+            } => Ok(None),
+            Origin {
+                plan_id: Some(plan),
+                task_id: Some(task),
+            } => Ok(Some((plan, task))),
+            _ => Err(StoreError::Invalid(
+                "a task's message names its plan and its task".to_owned(),
+            )),
         }
     }
 }
@@ -136,8 +148,15 @@ pub(crate) struct MessageNotes {
 
 impl MessageNotes {
     pub fn of(message: &Message) -> Option<Self> {
-        let Message { answers, plan_id, task_id, warnings, .. } = message;
-        let has_any = answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
+        let Message {
+            answers,
+            plan_id,
+            task_id,
+            warnings,
+            ..
+        } = message;
+        let has_any =
+            answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
         has_any.then(|| Self {
             answers: answers.clone(),
             plan_id: plan_id.clone(),

@@ -1,7 +1,7 @@
 //! `codelab chat`: one session in a terminal.
 //!
-//! What is known (`state`), what a key means (`prompt`) and how things look (`render`) are pure and know no terminal;
-//! `talk` is the loop that feeds them, `screen` the only place that writes.
+//! What is known (`state`), what a key means (`prompt`) and how things look (`render`) are pure and
+//! know no terminal; `talk` is the loop that feeds them, `screen` the only place that writes.
 
 mod block;
 mod command;

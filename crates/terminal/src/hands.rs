@@ -1,7 +1,9 @@
-//! The hands: a client attached to one project that runs its tool calls in one folder, each at most once.
+//! The hands: a client attached to one project that runs its tool calls in one folder, each at most
+//! once.
 //!
-//! A call is claimed at the server, noted in the journal, run behind the sandbox, noted again, sent, and only then
-//! forgotten. What a crash left behind is reported at the next start and never run again.
+//! A call is claimed at the server, noted in the journal, run behind the sandbox, noted again,
+//! sent, and only then forgotten. What a crash left behind is reported at the next start and never
+//! run again.
 
 mod call;
 mod deliver;
@@ -16,9 +18,12 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
-use codelab_protocol::{AttachClient, CallId, ClientId, CommandPart, ProjectId, SessionId, Tool, ToolCall, UserId};
+use codelab_protocol::{
+    AttachClient, CallId, ClientId, CommandPart, ProjectId, SessionId, Tool, ToolCall, UserId,
+};
 use codelab_workspace::{
-    Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Options, Sandbox, Workspace,
+    Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Options, Sandbox,
+    Workspace,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -29,13 +34,15 @@ use tokio_util::task::TaskTracker;
 const MAX_PARALLEL_CALLS: usize = 8;
 /// Events that wait to be shown; more are dropped, since they are for the eye only.
 const MAX_EVENTS: usize = 256;
-/// How long results may take to reach the server when the hands stop; what did not is sent at the next start.
+/// How long results may take to reach the server when the hands stop; what did not is sent at the
+/// next start.
 const STOPPING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct HandsOptions {
     pub client: Client,
-    /// What tells this server from others, such as its address: what is left for one is never sent to another.
+    /// What tells this server from others, such as its address: what is left for one is never sent
+    /// to another.
     pub server: String,
     /// Whom the client's token is for; a call for somebody else is refused.
     pub user_id: Option<UserId>,
@@ -134,7 +141,10 @@ pub enum HandsError {
     #[error(transparent)]
     Journal(JournalError),
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("there is no default project; name one of: {0}")]
     NoProject(String),
 }
@@ -170,8 +180,25 @@ pub(crate) struct Shared {
 impl Hands {
     /// Reports what an earlier process left, attaches, and works until it is stopped.
     pub async fn start(options: HandsOptions) -> Result<Self, HandsError> {
-        let HandsOptions { client, server, user_id, project, serves, .. } = options;
-        let HandsOptions { workspace_root, data_dir, launcher, network, policy, bounds, readable, ask, .. } = options;
+        let HandsOptions {
+            client,
+            server,
+            user_id,
+            project,
+            serves,
+            ..
+        } = options;
+        let HandsOptions {
+            workspace_root,
+            data_dir,
+            launcher,
+            network,
+            policy,
+            bounds,
+            readable,
+            ask,
+            ..
+        } = options;
         let project = match project {
             Some(project) => project,
             None => default_project(&client).await?,
@@ -191,7 +218,8 @@ impl Hands {
             },
         )?;
         let place = folder::of(&data_dir, &server, project, workspace.root());
-        let (journal, client_id) = folder::take(&place, serves)?.ok_or_else(|| in_use(&workspace))?;
+        let (journal, client_id) =
+            folder::take(&place, serves)?.ok_or_else(|| in_use(&workspace))?;
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let shared = Arc::new(Shared {
             client,
@@ -214,16 +242,35 @@ impl Hands {
         if shared.settle().await? {
             shared.attach().await?;
         }
-        shared.tasks.spawn(shared.stop.clone().run_until_cancelled_owned(follow::stay_attached(Arc::clone(&shared))));
-        shared.tasks.spawn(shared.stop.clone().run_until_cancelled_owned(follow::follow(Arc::clone(&shared))));
-        Ok(Self { shared, events, sandbox_refused: detection.refused })
+        shared.tasks.spawn(
+            shared
+                .stop
+                .clone()
+                .run_until_cancelled_owned(follow::stay_attached(Arc::clone(&shared))),
+        );
+        shared.tasks.spawn(
+            shared
+                .stop
+                .clone()
+                .run_until_cancelled_owned(follow::follow(Arc::clone(&shared))),
+        );
+        Ok(Self {
+            shared,
+            events,
+            sandbox_refused: detection.refused,
+        })
     }
 
     /// Takes the calls of this session, also those that wait already.
     pub fn serve(&self, session: &SessionId) {
         if lock(&self.shared.served).insert(session.clone()) {
             let caught_up = follow::catch_up_with(Arc::clone(&self.shared), session.clone());
-            self.shared.tasks.spawn(self.shared.stop.clone().run_until_cancelled_owned(caught_up));
+            self.shared.tasks.spawn(
+                self.shared
+                    .stop
+                    .clone()
+                    .run_until_cancelled_owned(caught_up),
+            );
         }
     }
 
@@ -250,7 +297,8 @@ impl Hands {
         &self.sandbox_refused
     }
 
-    /// What happens next. Dropping the future loses nothing. What nobody reads is dropped, the work goes on.
+    /// What happens next. Dropping the future loses nothing. What nobody reads is dropped, the work
+    /// goes on.
     pub async fn next(&mut self) -> HandsEvent {
         match self.events.recv().await {
             Some(event) => event,
@@ -266,12 +314,17 @@ impl Hands {
         shared.tasks.close();
         let sent = tokio::time::timeout(STOPPING, async {
             shared.tasks.wait().await;
-            shared.client.detach_client(shared.project, &shared.client_id).await
+            shared
+                .client
+                .detach_client(shared.project, &shared.client_id)
+                .await
         });
         match sent.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "the client could not be detached"),
-            Err(_) => tracing::warn!("the server did not take everything in time; the rest is sent at the next start"),
+            Err(_) => tracing::warn!(
+                "the server did not take everything in time; the rest is sent at the next start"
+            ),
         }
     }
 }
@@ -296,7 +349,10 @@ impl Shared {
             workspace: self.workspace.root().display().to_string(),
             sandbox: self.workspace.sandbox().as_str().to_owned(),
         };
-        self.client.attach_client(self.project, &body).await.map(|_| ())
+        self.client
+            .attach_client(self.project, &body)
+            .await
+            .map(|_| ())
     }
 
     /// Journal steps wait for the disk.
@@ -305,17 +361,26 @@ impl Shared {
         step: impl FnOnce(&Journal) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
         let journal = Arc::clone(&self.journal);
-        tokio::task::spawn_blocking(move || step(&journal)).await.unwrap_or(Err(JournalError::Broken))
+        tokio::task::spawn_blocking(move || step(&journal))
+            .await
+            .unwrap_or(Err(JournalError::Broken))
     }
 }
 
 impl CallInfo {
     fn of(key: &CallKey, tool: Tool) -> Self {
-        Self { session_id: key.session_id.clone(), call_id: key.call_id.clone(), tool }
+        Self {
+            session_id: key.session_id.clone(),
+            call_id: key.call_id.clone(),
+            tool,
+        }
     }
 
     fn key(&self) -> CallKey {
-        CallKey { session_id: self.session_id.clone(), call_id: self.call_id.clone() }
+        CallKey {
+            session_id: self.session_id.clone(),
+            call_id: self.call_id.clone(),
+        }
     }
 }
 
@@ -335,9 +400,14 @@ fn in_use(workspace: &Workspace) -> HandsError {
 
 async fn default_project(client: &Client) -> Result<ProjectId, HandsError> {
     let projects = client.projects().await?;
-    let default = projects.iter().find(|project| project.is_default).map(|project| project.project_id);
+    let default = projects
+        .iter()
+        .find(|project| project.is_default)
+        .map(|project| project.project_id);
     default.ok_or_else(|| {
-        let named = projects.iter().map(|project| format!("{} ({})", project.project_id, project.name));
+        let named = projects
+            .iter()
+            .map(|project| format!("{} ({})", project.project_id, project.name));
         HandsError::NoProject(named.collect::<Vec<_>>().join(", "))
     })
 }

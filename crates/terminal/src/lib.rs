@@ -1,6 +1,8 @@
-//! The person's side of the command line: the chat in a terminal, and the hands that run tool calls in a workspace.
+//! The person's side of the command line: the chat in a terminal, and the hands that run tool calls
+//! in a workspace.
 //!
-//! It talks to a server through `codelab-client` alone, and never knows whether that server is in the same process.
+//! It talks to a server through `codelab-client` alone, and never knows whether that server is in
+//! the same process.
 
 pub mod chat;
 mod hands;

@@ -1,8 +1,9 @@
-//! The client's own memory of tool calls, so that none runs twice: claimed, started, finished with its result, and
-//! acknowledged by the server. Every step is on disk before it counts.
+//! The client's own memory of tool calls, so that none runs twice: claimed, started, finished with
+//! its result, and acknowledged by the server. Every step is on disk before it counts.
 //!
-//! One file of lines in the client's data folder, each with a checksum. A torn last line is what a crash leaves and is
-//! dropped; any other damage is an error, because what cannot be read may have run. Calls block on the disk.
+//! One file of lines in the client's data folder, each with a checksum. A torn last line is what a
+//! crash leaves and is dropped; any other damage is an error, because what cannot be read may have
+//! run. Calls block on the disk.
 
 mod file;
 mod record;
@@ -64,7 +65,11 @@ pub enum JournalError {
     #[error("call {call_id} of session {session_id} is known already: it is {phase}", call_id = .key.call_id, session_id = .key.session_id)]
     Known { key: CallKey, phase: &'static str },
     #[error("call {call_id} of session {session_id} cannot be {wanted}: it is {phase}", call_id = .key.call_id, session_id = .key.session_id)]
-    OutOfOrder { key: CallKey, wanted: &'static str, phase: &'static str },
+    OutOfOrder {
+        key: CallKey,
+        wanted: &'static str,
+        phase: &'static str,
+    },
     #[error("{MAX_OPEN} calls are open or unacknowledged: no further one is taken")]
     Full,
 }
@@ -101,7 +106,12 @@ impl Journal {
     /// Opens or creates the journal of a data folder; one process at a time.
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let (file, records) = JournalFile::open(folder)?;
-        let mut state = State { file, calls: BTreeMap::new(), acknowledged: 0, is_broken: false };
+        let mut state = State {
+            file,
+            calls: BTreeMap::new(),
+            acknowledged: 0,
+            is_broken: false,
+        };
         for record in records {
             state.apply(record);
         }
@@ -110,20 +120,32 @@ impl Journal {
                 entry.phase = Phase::Unknown;
             }
         }
-        let expired = now().plus_millis(-i64::try_from(MAX_UNSENT_AGE.as_millis()).unwrap_or(i64::MAX));
-        state.calls.retain(|_, entry| !matches!(entry.phase, Phase::Finished(_)) || entry.since >= expired);
+        let expired =
+            now().plus_millis(-i64::try_from(MAX_UNSENT_AGE.as_millis()).unwrap_or(i64::MAX));
+        state.calls.retain(|_, entry| {
+            !matches!(entry.phase, Phase::Finished(_)) || entry.since >= expired
+        });
         state.compact()?;
         Ok(Self(Mutex::new(state)))
     }
 
-    /// Before anything is run: this call is this client's. Refused for every call that was ever claimed here, as far back
-    /// as the journal remembers.
+    /// Before anything is run: this call is this client's. Refused for every call that was ever
+    /// claimed here, as far back as the journal remembers.
     pub fn claim(&self, key: &CallKey, claim: Claim) -> Result<(), JournalError> {
         let mut state = self.state()?;
         if let Some(entry) = state.calls.get(key) {
-            return Err(JournalError::Known { key: key.clone(), phase: entry.phase.name() });
+            return Err(JournalError::Known {
+                key: key.clone(),
+                phase: entry.phase.name(),
+            });
         }
-        if state.calls.values().filter(|entry| entry.phase.is_open()).count() >= MAX_OPEN {
+        if state
+            .calls
+            .values()
+            .filter(|entry| entry.phase.is_open())
+            .count()
+            >= MAX_OPEN
+        {
             return Err(JournalError::Full);
         }
         state.write(key, Step::Claimed(claim))
@@ -131,7 +153,11 @@ impl Journal {
 
     /// Whether this call was ever claimed here, as far back as the journal remembers.
     pub fn knows(&self, key: &CallKey) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.contains_key(key)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .calls
+            .contains_key(key)
     }
 
     /// Immediately before the first side effect.
@@ -140,15 +166,21 @@ impl Journal {
     }
 
     pub fn finish(&self, key: &CallKey, result: Value) -> Result<(), JournalError> {
-        self.step(key, Step::Finished(result), |phase| matches!(phase, Phase::Started))
+        self.step(key, Step::Finished(result), |phase| {
+            matches!(phase, Phase::Started)
+        })
     }
 
-    /// The server has the result, knows that there is none, or closed the call: nothing is sent any more.
+    /// The server has the result, knows that there is none, or closed the call: nothing is sent any
+    /// more.
     pub fn acknowledge(&self, key: &CallKey) -> Result<(), JournalError> {
-        self.step(key, Step::Acknowledged, |phase| !matches!(phase, Phase::Started | Phase::Acknowledged { .. }))
+        self.step(key, Step::Acknowledged, |phase| {
+            !matches!(phase, Phase::Started | Phase::Acknowledged { .. })
+        })
     }
 
-    /// Calls that an earlier process started and did not finish. They may have run; they are reported, never rerun.
+    /// Calls that an earlier process started and did not finish. They may have run; they are
+    /// reported, never rerun.
     pub fn unknown(&self) -> Vec<OpenCall> {
         self.open_calls(|phase| matches!(phase, Phase::Unknown))
     }
@@ -161,10 +193,13 @@ impl Journal {
     /// Results to send, again and again until they are acknowledged.
     pub fn unsent(&self) -> Vec<(CallKey, Value)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let finished = state.calls.iter().filter_map(|(key, entry)| match &entry.phase {
-            Phase::Finished(result) => Some((key.clone(), result.clone())),
-            _ => None,
-        });
+        let finished = state
+            .calls
+            .iter()
+            .filter_map(|(key, entry)| match &entry.phase {
+                Phase::Finished(result) => Some((key.clone(), result.clone())),
+                _ => None,
+            });
         finished.collect()
     }
 
@@ -179,38 +214,65 @@ impl Journal {
 
     fn open_calls(&self, is_wanted: impl Fn(&Phase) -> bool) -> Vec<OpenCall> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = state.calls.iter().filter(|(_, entry)| is_wanted(&entry.phase));
+        let wanted = state
+            .calls
+            .iter()
+            .filter(|(_, entry)| is_wanted(&entry.phase));
         wanted
-            .map(|(key, entry)| OpenCall { key: key.clone(), claim: entry.claim.clone(), since: entry.since })
+            .map(|(key, entry)| OpenCall {
+                key: key.clone(),
+                claim: entry.claim.clone(),
+                since: entry.since,
+            })
             .collect()
     }
 
-    fn step(&self, key: &CallKey, step: Step, may: impl Fn(&Phase) -> bool) -> Result<(), JournalError> {
+    fn step(
+        &self,
+        key: &CallKey,
+        step: Step,
+        may: impl Fn(&Phase) -> bool,
+    ) -> Result<(), JournalError> {
         let mut state = self.state()?;
         let phase = state.calls.get(key).map(|entry| &entry.phase);
         if !phase.is_some_and(may) {
             let phase = phase.map_or("unknown to the journal", Phase::name);
-            return Err(JournalError::OutOfOrder { key: key.clone(), wanted: step.name(), phase });
+            return Err(JournalError::OutOfOrder {
+                key: key.clone(),
+                wanted: step.name(),
+                phase,
+            });
         }
         state.write(key, step)
     }
 
     fn state(&self) -> Result<MutexGuard<'_, State>, JournalError> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_broken { Err(JournalError::Broken) } else { Ok(state) }
+        if state.is_broken {
+            Err(JournalError::Broken)
+        } else {
+            Ok(state)
+        }
     }
 }
 
 impl State {
-    /// On disk first, then in memory. After a failed write nobody knows what the disk holds, so nothing more is taken.
+    /// On disk first, then in memory. After a failed write nobody knows what the disk holds, so
+    /// nothing more is taken.
     fn write(&mut self, key: &CallKey, step: Step) -> Result<(), JournalError> {
-        let record = Record { key: key.clone(), at: now(), step };
+        let record = Record {
+            key: key.clone(),
+            at: now(),
+            step,
+        };
         if let Err(error) = self.file.append(&record) {
             self.is_broken = true;
             return Err(error);
         }
         self.apply(record);
-        if self.file.size_bytes() > MAX_FILE_BYTES && self.file.size_bytes() > 2 * self.file.compacted_bytes() {
+        if self.file.size_bytes() > MAX_FILE_BYTES
+            && self.file.size_bytes() > 2 * self.file.compacted_bytes()
+        {
             self.compact()?;
         }
         Ok(())
@@ -220,14 +282,23 @@ impl State {
         let Record { key, at, step } = record;
         let phase = match step {
             Step::Claimed(claim) => {
-                self.calls.insert(key, Entry { claim, since: at, phase: Phase::Claimed });
+                self.calls.insert(
+                    key,
+                    Entry {
+                        claim,
+                        since: at,
+                        phase: Phase::Claimed,
+                    },
+                );
                 return;
             }
             Step::Started => Phase::Started,
             Step::Finished(result) => Phase::Finished(result),
             Step::Acknowledged => {
                 self.acknowledged += 1;
-                Phase::Acknowledged { order: self.acknowledged }
+                Phase::Acknowledged {
+                    order: self.acknowledged,
+                }
             }
         };
         if let Some(entry) = self.calls.get_mut(&key) {
@@ -239,7 +310,8 @@ impl State {
 
     fn forget(&mut self) {
         let kept = self.acknowledged.saturating_sub(MAX_ACKNOWLEDGED as u64);
-        let is_forgotten = |phase: &Phase| matches!(phase, Phase::Acknowledged { order } if *order <= kept);
+        let is_forgotten =
+            |phase: &Phase| matches!(phase, Phase::Acknowledged { order } if *order <= kept);
         if kept > 0 {
             self.calls.retain(|_, entry| !is_forgotten(&entry.phase));
         }
@@ -248,7 +320,9 @@ impl State {
     fn compact(&mut self) -> Result<(), JournalError> {
         let mut entries: Vec<(&CallKey, &Entry)> = self.calls.iter().collect();
         entries.sort_by_key(|(_, entry)| entry.phase.order());
-        let records = entries.into_iter().flat_map(|(key, entry)| entry.records(key));
+        let records = entries
+            .into_iter()
+            .flat_map(|(key, entry)| entry.records(key));
         let rewritten = self.file.rewrite(records);
         self.is_broken |= rewritten.is_err();
         rewritten
@@ -265,7 +339,13 @@ impl Entry {
             Phase::Acknowledged { .. } => vec![Step::Acknowledged],
         };
         let steps = [Step::Claimed(self.claim.clone())].into_iter().chain(steps);
-        steps.map(|step| Record { key: key.clone(), at: self.since, step }).collect()
+        steps
+            .map(|step| Record {
+                key: key.clone(),
+                at: self.since,
+                step,
+            })
+            .collect()
     }
 }
 

@@ -108,23 +108,38 @@ impl Default for Bounds {
 /// What a model and a person are told when a command passes a limit.
 impl Bounds {
     pub(crate) fn memory_passed(&self) -> String {
-        format!("the command used more than {} of memory (sandbox.memory_bytes)", size(self.memory_bytes))
+        format!(
+            "the command used more than {} of memory (sandbox.memory_bytes)",
+            size(self.memory_bytes)
+        )
     }
 
     pub(crate) fn processes_passed(&self) -> String {
-        format!("the command had more than {} processes (sandbox.processes)", self.processes)
+        format!(
+            "the command had more than {} processes (sandbox.processes)",
+            self.processes
+        )
     }
 
     pub(crate) fn file_passed(&self) -> String {
-        format!("the command wrote a file of more than {} (sandbox.file_bytes)", size(self.file_bytes))
+        format!(
+            "the command wrote a file of more than {} (sandbox.file_bytes)",
+            size(self.file_bytes)
+        )
     }
 
     pub(crate) fn written_passed(&self) -> String {
-        format!("the command wrote more than {} in all (sandbox.written_bytes)", size(self.written_bytes))
+        format!(
+            "the command wrote more than {} in all (sandbox.written_bytes)",
+            size(self.written_bytes)
+        )
     }
 
     pub(crate) fn cpu_passed(&self) -> String {
-        format!("the command used more than {} s of processor time (sandbox.cpu_seconds)", self.cpu_seconds)
+        format!(
+            "the command used more than {} s of processor time (sandbox.cpu_seconds)",
+            self.cpu_seconds
+        )
     }
 }
 

@@ -1,4 +1,5 @@
-//! What files looked like when they were last read or written, so that a write can tell that somebody else was there.
+//! What files looked like when they were last read or written, so that a write can tell that
+//! somebody else was there.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek};
@@ -19,7 +20,11 @@ pub(crate) const MAX_HASHED_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
     Content([u8; 32]),
-    Metadata { size: u64, modified: Option<SystemTime>, inode: u64 },
+    Metadata {
+        size: u64,
+        modified: Option<SystemTime>,
+        inode: u64,
+    },
 }
 
 #[derive(Default)]
@@ -40,12 +45,21 @@ impl Fingerprint {
     pub fn of_file(file: &mut File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if metadata.len() > MAX_HASHED_BYTES {
-            let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-            return Ok(Self::Metadata { size: metadata.len(), modified, inode: metadata.ino() });
+            let modified = metadata
+                .modified()
+                .ok()
+                .map(cap_std::time::SystemTime::into_std);
+            return Ok(Self::Metadata {
+                size: metadata.len(),
+                modified,
+                inode: metadata.ino(),
+            });
         }
         let mut bytes = Vec::new();
         file.rewind()?;
-        Read::by_ref(file).take(MAX_HASHED_BYTES + 1).read_to_end(&mut bytes)?;
+        Read::by_ref(file)
+            .take(MAX_HASHED_BYTES + 1)
+            .read_to_end(&mut bytes)?;
         file.rewind()?;
         Ok(Self::of_content(&bytes))
     }
@@ -54,7 +68,11 @@ impl Fingerprint {
 impl Seen {
     pub fn remember(&self, real: &Path, fingerprint: Fingerprint) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.fingerprints.insert(real.to_owned(), fingerprint).is_none() {
+        if files
+            .fingerprints
+            .insert(real.to_owned(), fingerprint)
+            .is_none()
+        {
             files.order.push_back(real.to_owned());
         }
         if files.order.len() > MAX_FILES

@@ -1,5 +1,5 @@
-//! The six tools, each a function from its arguments to a result or a refusal. Results are the JSON the model reads; a
-//! refusal becomes one in [`refused`], with `success: false` and the text.
+//! The six tools, each a function from its arguments to a result or a refusal. Results are the JSON
+//! the model reads; a refusal becomes one in [`refused`], with `success: false` and the text.
 
 mod command;
 mod links;
@@ -26,7 +26,8 @@ pub(crate) fn refused(refusal: &Refusal) -> Value {
     json!({"success": false, "error": refusal.to_string()})
 }
 
-/// A glob for files: with a `/` it is matched against the path from the searched folder, otherwise against the name.
+/// A glob for files: with a `/` it is matched against the path from the searched folder, otherwise
+/// against the name.
 struct FilePattern {
     matcher: GlobMatcher,
     is_path: bool,
@@ -35,15 +36,25 @@ struct FilePattern {
 impl FilePattern {
     fn new(pattern: &str) -> Result<Self, Refusal> {
         let is_path = pattern.contains('/');
-        let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
-        let glob = glob.map_err(|error| Refusal::Pattern { pattern: pattern.to_owned(), reason: error.to_string() })?;
-        Ok(Self { matcher: glob.compile_matcher(), is_path })
+        let glob = GlobBuilder::new(pattern.trim_start_matches("./"))
+            .literal_separator(true)
+            .build();
+        let glob = glob.map_err(|error| Refusal::Pattern {
+            pattern: pattern.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            matcher: glob.compile_matcher(),
+            is_path,
+        })
     }
 
     fn matches(&self, from_start: &Path) -> bool {
         if self.is_path {
             return self.matcher.is_match(from_start);
         }
-        from_start.file_name().is_some_and(|name| self.matcher.is_match(Path::new(name)))
+        from_start
+            .file_name()
+            .is_some_and(|name| self.matcher.is_match(Path::new(name)))
     }
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codelab_protocol::{SessionId, Timestamp, TurnId};
-use codelab_store::{Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent};
+use codelab_store::{
+    Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent,
+};
 use tokio::task::JoinSet;
 
 use crate::WRITERS;
@@ -18,7 +20,9 @@ pub struct Stored {
 
 impl Stored {
     pub async fn open(url: DatabaseUrl) -> anyhow::Result<Self> {
-        Ok(Self { store: Store::open(StoreOptions::new(url)).await? })
+        Ok(Self {
+            store: Store::open(StoreOptions::new(url)).await?,
+        })
     }
 
     pub async fn close(&self) {
@@ -33,9 +37,10 @@ impl Stored {
         let (appends, took) = self.append_for(turn, WRITERS).await?;
         let after = self.store.stats();
         figures.many.push(appends, took);
-        figures
-            .shared_by
-            .push((after.commits - before.commits) as f64 / (after.transactions - before.transactions) as f64);
+        figures.shared_by.push(
+            (after.commits - before.commits) as f64
+                / (after.transactions - before.transactions) as f64,
+        );
         Ok(())
     }
 

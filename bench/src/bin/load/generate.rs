@@ -1,4 +1,5 @@
-//! The load generator, a process of its own: takes an order on standard input, says what it saw on standard output.
+//! The load generator, a process of its own: takes an order on standard input, says what it saw on
+//! standard output.
 
 mod plans;
 mod searches;
@@ -21,13 +22,32 @@ pub struct Order {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Work {
     /// A closed loop: each worker begins its next turn when its last has ended.
-    Turns { kind: Kind, workers: usize, until: Until, pace: Pace, prefix: String },
+    Turns {
+        kind: Kind,
+        workers: usize,
+        until: Until,
+        pace: Pace,
+        prefix: String,
+    },
     /// Readers of sessions' events, first idle, then told things.
-    Streams { sessions: usize, readers: usize, events_per_second: usize, seconds: f64, prefix: String },
+    Streams {
+        sessions: usize,
+        readers: usize,
+        events_per_second: usize,
+        seconds: f64,
+        prefix: String,
+    },
     /// Orchestrated requests, one after the other.
-    Plans { model: String, count: usize, pace: Pace },
+    Plans {
+        model: String,
+        count: usize,
+        pace: Pace,
+    },
     /// An agent's memory is filled, then searched, one search after the other.
-    Searches { interactions: usize, searches: usize },
+    Searches {
+        interactions: usize,
+        searches: usize,
+    },
 }
 
 /// Milliseconds the model takes to its first delta, and between deltas.
@@ -63,7 +83,12 @@ impl Times {
             0 => 0.0,
             count => times[(count * percent).div_ceil(100).max(1) - 1].as_secs_f64() * 1000.0,
         };
-        Self { p50: at(50), p95: at(95), p99: at(99), most: at(100) }
+        Self {
+            p50: at(50),
+            p95: at(95),
+            p99: at(99),
+            most: at(100),
+        }
     }
 }
 
@@ -73,7 +98,8 @@ impl Report {
     }
 }
 
-/// Said where the parent may look at the server between two parts of an order; a line from it ends the pause.
+/// Said where the parent may look at the server between two parts of an order; a line from it ends
+/// the pause.
 pub const PAUSE: &str = "pause";
 
 pub async fn run() -> anyhow::Result<()> {
@@ -81,14 +107,35 @@ pub async fn run() -> anyhow::Result<()> {
     std::io::stdin().read_line(&mut order)?;
     let Order { target, work } = serde_json::from_str(&order)?;
     let report = match work {
-        Work::Turns { kind, workers, until, pace, prefix } => {
-            turns::run(&target, kind, workers, until, pace, &prefix).await?
-        }
-        Work::Streams { sessions, readers, events_per_second, seconds, prefix } => {
-            streams::run(&target, sessions, readers, events_per_second, seconds, &prefix).await?
+        Work::Turns {
+            kind,
+            workers,
+            until,
+            pace,
+            prefix,
+        } => turns::run(&target, kind, workers, until, pace, &prefix).await?,
+        Work::Streams {
+            sessions,
+            readers,
+            events_per_second,
+            seconds,
+            prefix,
+        } => {
+            streams::run(
+                &target,
+                sessions,
+                readers,
+                events_per_second,
+                seconds,
+                &prefix,
+            )
+            .await?
         }
         Work::Plans { model, count, pace } => plans::run(&target, &model, count, pace).await?,
-        Work::Searches { interactions, searches } => searches::run(&target, interactions, searches).await?,
+        Work::Searches {
+            interactions,
+            searches,
+        } => searches::run(&target, interactions, searches).await?,
     };
     crate::say(&serde_json::to_string(&report)?);
     Ok(())

@@ -37,17 +37,32 @@ impl Served {
     }
 
     async fn start(mut command: Command, name: &str) -> anyhow::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().with_context(|| format!("{name} does not start"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("{name} does not start"))?;
         let mut stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
-        let url = url.ok().flatten().with_context(|| format!("{name} does not start"))?;
+        let url = url
+            .ok()
+            .flatten()
+            .with_context(|| format!("{name} does not start"))?;
         let addr = url.trim_start_matches("http://").to_owned();
-        Ok(Self { addr, child, _stdout: stdout })
+        Ok(Self {
+            addr,
+            child,
+            _stdout: stdout,
+        })
     }
 
     pub fn target(&self) -> Target {
-        Target { addr: self.addr.clone(), access: Access::Nobody }
+        Target {
+            addr: self.addr.clone(),
+            access: Access::Nobody,
+        }
     }
 
     pub fn usage(&self) -> anyhow::Result<Usage> {
@@ -65,8 +80,11 @@ pub struct Usage {
 impl Usage {
     fn of(process: u32) -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and kernel mode.
-        let (_, fields) = stat.rsplit_once(") ").context("an unknown form of /proc/PID/stat")?;
+        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and
+        // kernel mode.
+        let (_, fields) = stat
+            .rsplit_once(") ")
+            .context("an unknown form of /proc/PID/stat")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let pages: f64 = fields[21].parse()?;
@@ -87,11 +105,23 @@ pub struct CodeLab {
 }
 
 impl CodeLab {
-    pub async fn start(program: &Path, dir: &Path, database: Option<&str>, model: &Served) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("codelab-load").tempdir_in(dir)?;
+    pub async fn start(
+        program: &Path,
+        dir: &Path,
+        database: Option<&str>,
+        model: &Served,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("codelab-load")
+            .tempdir_in(dir)?;
         let mut serve = Command::new(program);
-        serve.env_clear().args(["serve", "--addr", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
-        serve.env("INTERNAL_API_KEY", KEY).env("LLM_PROXY_URL", format!("http://{}", model.addr));
+        serve
+            .env_clear()
+            .args(["serve", "--addr", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.path());
+        serve
+            .env("INTERNAL_API_KEY", KEY)
+            .env("LLM_PROXY_URL", format!("http://{}", model.addr));
         // A plan of ten tasks is to run without a person.
         serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
         // One user adds and searches memories as fast as it goes.
@@ -103,22 +133,40 @@ impl CodeLab {
         let began = Instant::now();
         let served = Served::start(serve, "codelab").await?;
         healthy(&served.target()).await?;
-        Ok(Self { served, program: program.to_owned(), folder, cold_start: began.elapsed() })
+        Ok(Self {
+            served,
+            program: program.to_owned(),
+            folder,
+            cold_start: began.elapsed(),
+        })
     }
 
     /// As the gateway: the runtime API.
     pub fn gateway(&self) -> Target {
-        Target { addr: self.served.addr.clone(), access: Access::InternalKey(KEY.to_owned()) }
+        Target {
+            addr: self.served.addr.clone(),
+            access: Access::InternalKey(KEY.to_owned()),
+        }
     }
 
     /// As the first user.
     pub async fn user(&self) -> anyhow::Result<Target> {
         let mut token = Command::new(&self.program);
-        token.env_clear().args(["token", "--user", "1", "--data-dir"]).arg(self.folder.path());
+        token
+            .env_clear()
+            .args(["token", "--user", "1", "--data-dir"])
+            .arg(self.folder.path());
         let token = token.output().await?;
-        ensure!(token.status.success(), "no token: {}", String::from_utf8_lossy(&token.stderr));
+        ensure!(
+            token.status.success(),
+            "no token: {}",
+            String::from_utf8_lossy(&token.stderr)
+        );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
-        Ok(Target { addr: self.served.addr.clone(), access: Access::Token(token) })
+        Ok(Target {
+            addr: self.served.addr.clone(),
+            access: Access::Token(token),
+        })
     }
 
     pub fn usage(&self) -> anyhow::Result<Usage> {
@@ -126,9 +174,18 @@ impl CodeLab {
     }
 
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let process = self.served.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
-        rustix::process::kill_process(process.context("the server has ended")?, rustix::process::Signal::TERM)?;
-        tokio::time::timeout(STOP_LIMIT, self.served.child.wait()).await.context("the server does not stop")??;
+        let process = self
+            .served
+            .child
+            .id()
+            .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        rustix::process::kill_process(
+            process.context("the server has ended")?,
+            rustix::process::Signal::TERM,
+        )?;
+        tokio::time::timeout(STOP_LIMIT, self.served.child.wait())
+            .await
+            .context("the server does not stop")??;
         Ok(())
     }
 }
@@ -136,14 +193,19 @@ impl CodeLab {
 async fn healthy(target: &Target) -> anyhow::Result<()> {
     let waiting = async {
         loop {
-            let health: Value = Wire::open(target).await?.json(hyper::Method::GET, "/health", String::new()).await?;
+            let health: Value = Wire::open(target)
+                .await?
+                .json(hyper::Method::GET, "/health", String::new())
+                .await?;
             if health["status"] == "healthy" {
                 return anyhow::Ok(());
             }
             tokio::time::sleep(HEALTH_LOOK).await;
         }
     };
-    tokio::time::timeout(START_LIMIT, waiting).await.context("the server does not become healthy")?
+    tokio::time::timeout(START_LIMIT, waiting)
+        .await
+        .context("the server does not become healthy")?
 }
 
 /// The load generator at one order.
@@ -156,12 +218,22 @@ pub struct Generator {
 impl Generator {
     pub async fn start(order: &Order) -> anyhow::Result<Self> {
         let mut generate = Command::new(std::env::current_exe()?);
-        generate.arg("generate").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        generate
+            .arg("generate")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = generate.spawn()?;
         let mut stdin = child.stdin.take().context("no input")?;
         let stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
-        stdin.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes()).await?;
-        Ok(Self { child, stdin, stdout })
+        stdin
+            .write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())
+            .await?;
+        Ok(Self {
+            child,
+            stdin,
+            stdout,
+        })
     }
 
     /// Until it pauses.
@@ -182,11 +254,17 @@ impl Generator {
             self.go_on().await?;
             line = self.line().await?;
         }
-        ensure!(self.child.wait().await?.success(), "the load generator failed");
+        ensure!(
+            self.child.wait().await?.success(),
+            "the load generator failed"
+        );
         Ok(serde_json::from_str(&line)?)
     }
 
     async fn line(&mut self) -> anyhow::Result<String> {
-        self.stdout.next_line().await?.context("the load generator ended; what it said stands above")
+        self.stdout
+            .next_line()
+            .await?
+            .context("the load generator ended; what it said stands above")
     }
 }

@@ -22,7 +22,9 @@ impl Backup {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let settings = self.place.settings(None)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let store = Store::open_read_only(StoreOptions::new(settings.database.clone())).await?;
             store.backup(&self.file).await?;
@@ -62,7 +64,11 @@ impl Restore {
             // Its decisions are sealed at the next start.
             remove_if_there(&audit_sealed_file(&settings.data_dir))?;
         }
-        say(&format!("restored {} from {}", path.display(), self.file.display()));
+        say(&format!(
+            "restored {} from {}",
+            path.display(),
+            self.file.display()
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }

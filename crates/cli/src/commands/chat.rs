@@ -34,7 +34,9 @@ impl Chat {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // The screen is the person's.
         let _logs = logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
             let server = connection.server.take();
@@ -44,7 +46,8 @@ impl Chat {
             }
             result.map(|()| ExitCode::SUCCESS)
         });
-        // Everything has ended but a read that waits for the person's next line, and nobody can take that back.
+        // Everything has ended but a read that waits for the person's next line, and nobody can
+        // take that back.
         runtime.shutdown_background();
         code
     }
@@ -54,20 +57,38 @@ impl Chat {
             self.hands.project = Some(connection.client.chat(session).await?.session.project_id);
         }
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
-        let hands = self.hands.start(&connection, self.workspace, Serves::Named, Some(ask)).await?;
+        let hands = self
+            .hands
+            .start(&connection, self.workspace, Serves::Named, Some(ask))
+            .await?;
         let data_dir = connection.data_dir.clone();
-        let options = Options { data_dir: Some(data_dir.clone()), ..Options::new(Launcher::current([SANDBOX_EXEC])?) };
+        let options = Options {
+            data_dir: Some(data_dir.clone()),
+            ..Options::new(Launcher::current([SANDBOX_EXEC])?)
+        };
         let preview = Workspace::open(hands.workspace(), options)?;
         let welcome = welcome(&connection, &hands, is_own_server).await;
         let client = connection.client.clone();
-        Ok(chat::run(ChatOptions { client, hands, questions, preview, session: self.session, data_dir, welcome })
-            .await?)
+        Ok(chat::run(ChatOptions {
+            client,
+            hands,
+            questions,
+            preview,
+            session: self.session,
+            data_dir,
+            welcome,
+        })
+        .await?)
     }
 }
 
 /// Where everything is, in a few lines.
 async fn welcome(connection: &Connection, hands: &Hands, is_own_server: bool) -> Vec<String> {
-    let server = if is_own_server { "a server inside this program" } else { &connection.url };
+    let server = if is_own_server {
+        "a server inside this program"
+    } else {
+        &connection.url
+    };
     let wall = match hands.sandbox() {
         "none" => "no sandbox: every command asks".to_owned(),
         sandbox => format!("commands run behind {sandbox}"),
@@ -77,7 +98,10 @@ async fn welcome(connection: &Connection, hands: &Hands, is_own_server: bool) ->
         format!("{} · {wall}", hands.workspace().display()),
     ];
     if let Ok(health) = connection.client.health().await
-        && let Some(detail) = health.checks.get("model").and_then(|check| check.detail.clone())
+        && let Some(detail) = health
+            .checks
+            .get("model")
+            .and_then(|check| check.detail.clone())
     {
         lines.push(format!("model: {detail}"));
     }

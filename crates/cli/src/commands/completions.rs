@@ -32,7 +32,9 @@ impl Man {
         program.build();
         let mut page_of = program;
         for name in &self.command {
-            let Some(found) = page_of.find_subcommand(name) else { bail!("there is no command {name}") };
+            let Some(found) = page_of.find_subcommand(name) else {
+                bail!("there is no command {name}")
+            };
             page_of = found.clone();
         }
         let mut page = Vec::new();
@@ -42,6 +44,9 @@ impl Man {
 }
 
 fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
-    std::io::stdout().lock().write_all(bytes).context("standard output")?;
+    std::io::stdout()
+        .lock()
+        .write_all(bytes)
+        .context("standard output")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -65,19 +65,35 @@ fn as_json(settings: &[&ShownSetting]) -> Value {
 fn table(settings: &[&ShownSetting]) -> Vec<String> {
     let rows: Vec<(String, String, String)> = settings
         .iter()
-        .map(|setting| (visible(&setting.name), value(setting), visible(&setting.source.to_string())))
+        .map(|setting| {
+            (
+                visible(&setting.name),
+                value(setting),
+                visible(&setting.source.to_string()),
+            )
+        })
         .collect();
-    let width = |of: fn(&(String, String, String)) -> &String| rows.iter().map(|row| of(row).chars().count()).max();
+    let width = |of: fn(&(String, String, String)) -> &String| {
+        rows.iter().map(|row| of(row).chars().count()).max()
+    };
     let name_width = width(|row| &row.0).unwrap_or(0);
     let value_width = width(|row| &row.1).unwrap_or(0).min(MAX_VALUE_WIDTH);
-    let line =
-        |(name, value, from): &(String, String, String)| format!("{name:<name_width$}  {value:<value_width$}  {from}");
+    let line = |(name, value, from): &(String, String, String)| {
+        format!("{name:<name_width$}  {value:<value_width$}  {from}")
+    };
     rows.iter().map(line).collect()
 }
 
 fn value(setting: &ShownSetting) -> String {
     match &setting.value {
-        Value::Null if setting.name.chars().all(|c| c.is_ascii_uppercase() || c == '_') => "(generated)".to_owned(),
+        Value::Null
+            if setting
+                .name
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || c == '_') =>
+        {
+            "(generated)".to_owned()
+        }
         Value::Null => "-".to_owned(),
         Value::String(text) => visible(text).replace('\n', " "),
         other => visible(&other.to_string()),

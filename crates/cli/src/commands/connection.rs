@@ -1,4 +1,5 @@
-//! Which server a person's command talks to: the one named, else the local one that runs, else one inside this process.
+//! Which server a person's command talks to: the one named, else the local one that runs, else one
+//! inside this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +27,12 @@ pub struct Target {
     #[arg(long, value_name = "URL", env = "CODELAB_URL", requires = "token")]
     url: Option<String>,
     /// A user's token; by default one signed with the local server's secret
-    #[arg(long, value_name = "TOKEN", env = "CODELAB_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "CODELAB_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
     /// Who you are, on a server of this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
@@ -67,10 +73,23 @@ impl Target {
         let data_dir = std::path::absolute(&settings.data_dir)?;
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let client = Client::new(url, Access::Bearer(token.clone()))?;
-            reachable(&client).await.with_context(|| format!("the server at {url}"))?;
+            reachable(&client)
+                .await
+                .with_context(|| format!("the server at {url}"))?;
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
-            let Settings { policy, sandbox, .. } = settings;
-            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, policy, sandbox, server: None });
+            let Settings {
+                policy, sandbox, ..
+            } = settings;
+            return Ok(Connection {
+                client,
+                url: url.clone(),
+                name,
+                user_id,
+                data_dir,
+                policy,
+                sandbox,
+                server: None,
+            });
         }
         match (self.running(&settings).await?, when_missing) {
             (Some(connection), _) => Ok(connection),
@@ -83,7 +102,9 @@ impl Target {
     }
 
     async fn running(&self, settings: &Settings) -> anyhow::Result<Option<Connection>> {
-        let Some(url) = living_url(&settings.data_dir) else { return Ok(None) };
+        let Some(url) = living_url(&settings.data_dir) else {
+            return Ok(None);
+        };
         let connection = self.local(settings, url, Lives::Elsewhere)?;
         match reachable(&connection.client).await {
             Ok(()) => Ok(Some(connection)),
@@ -96,10 +117,15 @@ impl Target {
     async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
         let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
         if let Some(hint) = &server.model_hint {
-            hint_lines(hint, "codelab …").iter().for_each(|line| note(line));
+            hint_lines(hint, "codelab …")
+                .iter()
+                .for_each(|line| note(line));
         }
         let connection = self.local(settings, server.url(), Lives::InThisProcess)?;
-        Ok(Connection { server: Some(server), ..connection })
+        Ok(Connection {
+            server: Some(server),
+            ..connection
+        })
     }
 
     fn local(&self, settings: &Settings, url: String, lives: Lives) -> anyhow::Result<Connection> {
@@ -113,8 +139,8 @@ pub enum Lives {
     Elsewhere,
 }
 
-/// A server that uses this data folder, with a token of its own making unless one is given. The token is sent only while
-/// that server lives: its port may be anybody's afterwards.
+/// A server that uses this data folder, with a token of its own making unless one is given. The
+/// token is sent only while that server lives: its port may be anybody's afterwards.
 pub fn local(
     settings: &Settings,
     user: UserId,
@@ -124,7 +150,10 @@ pub fn local(
 ) -> anyhow::Result<Connection> {
     let (token, user_id) = match token {
         Some(token) => (token.to_owned(), subject(token)),
-        None => (local_token(settings, &Identity::of(user), TOKEN_SECONDS)?, Some(user)),
+        None => (
+            local_token(settings, &Identity::of(user), TOKEN_SECONDS)?,
+            Some(user),
+        ),
     };
     let data_dir = std::path::absolute(&settings.data_dir)?;
     let name = format!("local {}", data_dir.display());
@@ -133,12 +162,24 @@ pub fn local(
         Lives::InThisProcess => Access::Bearer(token),
         Lives::Elsewhere => {
             let (folder, its_url) = (data_dir.clone(), url.clone());
-            Access::BearerWhile(token, Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)))
+            Access::BearerWhile(
+                token,
+                Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)),
+            )
         }
     };
     let client = Client::new(&url, access)?;
     let (policy, sandbox) = (settings.policy.clone(), settings.sandbox.clone());
-    Ok(Connection { client, url, name, user_id, data_dir, policy, sandbox, server: None })
+    Ok(Connection {
+        client,
+        url,
+        name,
+        user_id,
+        data_dir,
+        policy,
+        sandbox,
+        server: None,
+    })
 }
 
 /// Whether somebody listens who knows this user.
@@ -149,7 +190,8 @@ async fn reachable(client: &Client) -> Result<(), ClientError> {
 /// Whom a token is for, read without checking it: that is the server's business.
 fn subject(token: &str) -> Option<UserId> {
     let payload = token.split('.').nth(1)?;
-    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    let claims: Value =
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
     match claims.get("sub")? {
         Value::String(digits) => UserId::parse(digits),
         number => number.as_i64().and_then(UserId::new),
@@ -165,7 +207,14 @@ mod tests {
         let token = |claims: &str| format!("e30.{}.x", BASE64_URL_SAFE_NO_PAD.encode(claims));
         assert_eq!(subject(&token(r#"{"sub":7}"#)), UserId::new(7));
         assert_eq!(subject(&token(r#"{"sub":"7"}"#)), UserId::new(7));
-        for other in ["", "opaque", "a.b.c", &token("{}"), &token(r#"{"sub":-1}"#), &token("[1]")] {
+        for other in [
+            "",
+            "opaque",
+            "a.b.c",
+            &token("{}"),
+            &token(r#"{"sub":-1}"#),
+            &token("[1]"),
+        ] {
             assert_eq!(subject(other), None, "{other}");
         }
     }

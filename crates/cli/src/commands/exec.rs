@@ -29,11 +29,13 @@ const MAX_TASK_BYTES: u64 = 4 << 20;
 /// How long the end of the process waits for what was abandoned; commands end with it.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not given · 4 partly done ·
-/// 130 cancelled
+/// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not
+/// given · 4 partly done · 130 cancelled
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an approval was needed and not given, \
-                        4 partly done, 130 cancelled")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an approval was needed and not given, \
+                        4 partly done, 130 cancelled"
+)]
 pub struct Exec {
     /// What is to be done; `-` reads it from standard input
     #[arg(value_name = "TASK")]
@@ -80,7 +82,9 @@ impl Exec {
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
             let mut patience = Patience::new()?;
@@ -106,13 +110,25 @@ impl Exec {
         };
         let (hands, session) = begun?;
         let show = if self.json { Show::Json } else { Show::Text };
-        Run::new(connection.client.clone(), session, hands, approver, show).finish(message, patience).await
+        Run::new(connection.client.clone(), session, hands, approver, show)
+            .finish(message, patience)
+            .await
     }
 
-    async fn begin(&self, connection: &Connection, approver: &Approver) -> anyhow::Result<(Hands, SessionId)> {
+    async fn begin(
+        &self,
+        connection: &Connection,
+        approver: &Approver,
+    ) -> anyhow::Result<(Hands, SessionId)> {
         let questions = Some(approver.questions());
-        let hands = self.hands.start(connection, self.workspace.clone(), Serves::Named, questions).await?;
-        let chat = CreateChat { project_id: Some(hands.project()), ..CreateChat::default() };
+        let hands = self
+            .hands
+            .start(connection, self.workspace.clone(), Serves::Named, questions)
+            .await?;
+        let chat = CreateChat {
+            project_id: Some(hands.project()),
+            ..CreateChat::default()
+        };
         let session = connection.client.create_chat(&chat).await?.session_id;
         hands.serve(&session);
         Ok((hands, session))
@@ -122,7 +138,10 @@ impl Exec {
         let mut text = self.task.clone();
         if text == "-" {
             text.clear();
-            std::io::stdin().take(MAX_TASK_BYTES).read_to_string(&mut text).context("standard input")?;
+            std::io::stdin()
+                .take(MAX_TASK_BYTES)
+                .read_to_string(&mut text)
+                .context("standard input")?;
         }
         Ok(text)
     }

@@ -1,4 +1,5 @@
-//! What commands that work in a folder have in common: their flags, starting the hands, asking at the terminal.
+//! What commands that work in a folder have in common: their flags, starting the hands, asking at
+//! the terminal.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -51,7 +52,11 @@ impl HandsFlags {
             workspace_root: workspace,
             data_dir: connection.data_dir.clone(),
             launcher: Launcher::current([SANDBOX_EXEC])?,
-            network: if self.network { Network::On } else { Network::Off },
+            network: if self.network {
+                Network::On
+            } else {
+                Network::Off
+            },
             policy: connection.policy.clone(),
             bounds: bounds(&connection.sandbox),
             readable: connection.sandbox.readable.clone(),
@@ -105,19 +110,25 @@ fn is_yes(answer: &str) -> bool {
 pub async fn ask(prompt: &str) -> Option<String> {
     let prompt = prompt.to_owned();
     let (sender, line) = tokio::sync::oneshot::channel();
-    // A thread of its own: nobody can take a waiting read back, and the process must end all the same.
+    // A thread of its own: nobody can take a waiting read back, and the process must end all the
+    // same.
     std::thread::spawn(move || {
         let mut out = std::io::stderr();
         let _ = out.write_all(prompt.as_bytes());
         let _ = out.flush();
         let mut line = String::new();
-        let read = std::io::stdin().read_line(&mut line).ok().filter(|&length| length > 0).map(|_| line);
+        let read = std::io::stdin()
+            .read_line(&mut line)
+            .ok()
+            .filter(|&length| length > 0)
+            .map(|_| line);
         let _ = sender.send(read);
     });
     line.await.ok().flatten()
 }
 
-/// Shows everything a person says yes to, and asks. Where an argument is too long to be shown at once, they can see the rest first.
+/// Shows everything a person says yes to, and asks. Where an argument is too long to be shown at
+/// once, they can see the rest first.
 pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
     let mut max_lines = MAX_SHOWN_LINES;
     loop {
@@ -126,7 +137,9 @@ pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String
         if !is_cut {
             return confirm(text).await;
         }
-        let answer = ask(&format!("{text} [y/N, v shows all] ")).await.unwrap_or_default();
+        let answer = ask(&format!("{text} [y/N, v shows all] "))
+            .await
+            .unwrap_or_default();
         match answer.trim().to_lowercase().as_str() {
             "v" => max_lines = usize::MAX,
             answer => return is_yes(answer),
@@ -134,10 +147,19 @@ pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String
     }
 }
 
-/// A call with nothing hidden in it, and whether lines were left out. Every line of the model's own begins with the name of its
-/// argument, so that none can pass for one of ours.
-fn lines_of_call(reason: &str, tool: &str, arguments: &Map<String, Value>, max_lines: usize) -> (Vec<String>, bool) {
-    let mut shown = vec![format!("{}: {}", in_one_line(reason), call_line(tool, arguments))];
+/// A call with nothing hidden in it, and whether lines were left out. Every line of the model's own
+/// begins with the name of its argument, so that none can pass for one of ours.
+fn lines_of_call(
+    reason: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    max_lines: usize,
+) -> (Vec<String>, bool) {
+    let mut shown = vec![format!(
+        "{}: {}",
+        in_one_line(reason),
+        call_line(tool, arguments)
+    )];
     let mut is_cut = false;
     for (name, value) in arguments {
         // The model chose the name as well.
@@ -147,10 +169,18 @@ fn lines_of_call(reason: &str, tool: &str, arguments: &Map<String, Value>, max_l
             other => serde_json::to_string_pretty(other).unwrap_or_default(),
         };
         let lines: Vec<&str> = text.lines().collect();
-        shown.extend(lines.iter().take(max_lines).map(|line| format!("  {name}| {}", visible(line))));
+        shown.extend(
+            lines
+                .iter()
+                .take(max_lines)
+                .map(|line| format!("  {name}| {}", visible(line))),
+        );
         if lines.len() > max_lines {
             is_cut = true;
-            shown.push(format!("  {name}| … {} more lines", lines.len() - max_lines));
+            shown.push(format!(
+                "  {name}| … {} more lines",
+                lines.len() - max_lines
+            ));
         }
     }
     (shown, is_cut)
@@ -165,17 +195,29 @@ pub fn in_one_line(text: &str) -> String {
 pub fn line_of(event: &HandsEvent) -> String {
     match event {
         HandsEvent::Started { call, arguments } => call_line(call.tool.as_str(), arguments),
-        HandsEvent::Finished { call, success: true, .. } => format!("{} done", call.tool.as_str()),
+        HandsEvent::Finished {
+            call,
+            success: true,
+            ..
+        } => format!("{} done", call.tool.as_str()),
         HandsEvent::Finished { call, error, .. } => {
-            format!("{} failed: {}", call.tool.as_str(), in_one_line(error.as_deref().unwrap_or("see its result")))
+            format!(
+                "{} failed: {}",
+                call.tool.as_str(),
+                in_one_line(error.as_deref().unwrap_or("see its result"))
+            )
         }
-        HandsEvent::Refused { call, reason } => format!("{} not run: {}", call.tool.as_str(), in_one_line(reason)),
+        HandsEvent::Refused { call, reason } => {
+            format!("{} not run: {}", call.tool.as_str(), in_one_line(reason))
+        }
         HandsEvent::Closed { call } => format!("{} was withdrawn", call.tool.as_str()),
         HandsEvent::Unknown { call } => format!(
             "{} was running when codelab ended before: its outcome is unknown, it is not run again",
             call.tool.as_str()
         ),
-        HandsEvent::Disconnected { reason } => format!("lost the server, trying again: {}", in_one_line(reason)),
+        HandsEvent::Disconnected { reason } => {
+            format!("lost the server, trying again: {}", in_one_line(reason))
+        }
         HandsEvent::Reconnected => "the server is back".to_owned(),
         HandsEvent::Ended { reason } => format!("the server refuses: {}", in_one_line(reason)),
     }
@@ -183,11 +225,16 @@ pub fn line_of(event: &HandsEvent) -> String {
 
 /// A call in one line, with nothing hidden in it.
 pub fn call_line(tool: &str, arguments: &Map<String, Value>) -> String {
-    let told = ["command", "path", "query"].iter().find_map(|name| arguments.get(*name)).and_then(Value::as_str);
+    let told = ["command", "path", "query"]
+        .iter()
+        .find_map(|name| arguments.get(*name))
+        .and_then(Value::as_str);
     let told = in_one_line(told.unwrap_or_default());
     let cut: String = told.chars().take(MAX_SHOWN_CHARS).collect();
     let more = if cut.len() < told.len() { "…" } else { "" };
-    format!("{} {cut}{more}", in_one_line(tool)).trim_end().to_owned()
+    format!("{} {cut}{more}", in_one_line(tool))
+        .trim_end()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -215,11 +262,19 @@ mod tests {
 
     #[test]
     fn what_was_left_out_can_be_shown() {
-        let Value::Object(arguments) = json!({"content": "a\nb\nc"}) else { panic!("an object") };
+        let Value::Object(arguments) = json!({"content": "a\nb\nc"}) else {
+            panic!("an object")
+        };
         let shown = |max_lines| lines_of_call("r", "write_file", &arguments, max_lines);
-        assert_eq!(shown(1).0[1..], ["  content| a", "  content| … 2 more lines"]);
+        assert_eq!(
+            shown(1).0[1..],
+            ["  content| a", "  content| … 2 more lines"]
+        );
         assert!(shown(1).1);
-        assert_eq!(shown(usize::MAX).0[1..], ["  content| a", "  content| b", "  content| c"]);
+        assert_eq!(
+            shown(usize::MAX).0[1..],
+            ["  content| a", "  content| b", "  content| c"]
+        );
         assert!(!shown(usize::MAX).1);
     }
 }

@@ -1,5 +1,5 @@
-//! `codelab health`: whether the server of the data folder is ready, as an exit code. For container health checks and
-//! scripts: images without a shell have no other program that could ask.
+//! `codelab health`: whether the server of the data folder is ready, as an exit code. For container
+//! health checks and scripts: images without a shell have no other program that could ask.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,20 +27,36 @@ impl Health {
         let Some(url) = living_url(&data_dir) else {
             bail!("no server runs with the data folder {}", data_dir.display())
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let report = runtime.block_on(ask(&url)).with_context(|| format!("the server at {url}"))?;
-        for (name, check) in report.checks.iter().filter(|(_, check)| check.status != HealthStatus::Healthy) {
-            note(&format!("{name}: {} {}", word(check.status), check.detail.as_deref().unwrap_or_default()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let report = runtime
+            .block_on(ask(&url))
+            .with_context(|| format!("the server at {url}"))?;
+        for (name, check) in report
+            .checks
+            .iter()
+            .filter(|(_, check)| check.status != HealthStatus::Healthy)
+        {
+            note(&format!(
+                "{name}: {} {}",
+                word(check.status),
+                check.detail.as_deref().unwrap_or_default()
+            ));
         }
         say(word(report.status));
         // A degraded server does its work, as with `/health/ready`.
-        Ok(ExitCode::from(u8::from(report.status == HealthStatus::Unhealthy)))
+        Ok(ExitCode::from(u8::from(
+            report.status == HealthStatus::Unhealthy,
+        )))
     }
 }
 
 async fn ask(url: &str) -> anyhow::Result<Report> {
     let client = Client::new(url, Access::None)?;
-    Ok(tokio::time::timeout(ANSWER_TIMEOUT, client.health()).await.context("did not answer in time")??)
+    Ok(tokio::time::timeout(ANSWER_TIMEOUT, client.health())
+        .await
+        .context("did not answer in time")??)
 }
 
 fn word(status: HealthStatus) -> &'static str {

@@ -22,10 +22,20 @@ pub struct LoginLink {
 impl LoginLink {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let Some(user) = UserId::new(self.user) else { bail!("--user must be a positive number") };
+        let Some(user) = UserId::new(self.user) else {
+            bail!("--user must be a positive number")
+        };
         let settings = self.place.settings(None)?;
-        let base = settings.http.public_url.as_ref().map_or_else(|| local_url(&settings), |origin| origin.text());
-        let ticket = ticket(settings, user, now().plus_seconds(LoginTicket::LIFETIME_SECONDS))?;
+        let base = settings
+            .http
+            .public_url
+            .as_ref()
+            .map_or_else(|| local_url(&settings), |origin| origin.text());
+        let ticket = ticket(
+            settings,
+            user,
+            now().plus_seconds(LoginTicket::LIFETIME_SECONDS),
+        )?;
         say(&ticket.link(&base));
         Ok(ExitCode::SUCCESS)
     }
@@ -35,7 +45,9 @@ impl LoginLink {
 fn ticket(settings: Settings, user: UserId, expires_at: Timestamp) -> anyhow::Result<LoginTicket> {
     match settings.database {
         DatabaseUrl::Postgres(_) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(async {
                 let store = Store::open(StoreOptions::new(settings.database)).await?;
                 let ticket = LoginTicket::keep_in(&store, user, expires_at).await?;

@@ -28,7 +28,9 @@ impl Memory {
         make_private_files();
         codelab_server::private_data_folder(&settings.data_dir)
             .with_context(|| format!("data folder {}", settings.data_dir.display()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let memory = codelab_server::memory(&settings)?;
             let store = Store::open(StoreOptions::new(settings.database)).await?;

@@ -46,7 +46,9 @@ impl Serve {
             raise_open_files();
             make_private_files();
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             // Before anybody can see that the server runs, and stop it.
             let mut signals = StopSignals::new()?;
@@ -68,13 +70,23 @@ impl Serve {
         })
     }
 
-    async fn start_hands(&self, server: &Server, said: &Announcer) -> anyhow::Result<Option<Hands>> {
-        let Some(workspace) = &self.workspace else { return Ok(None) };
+    async fn start_hands(
+        &self,
+        server: &Server,
+        said: &Announcer,
+    ) -> anyhow::Result<Option<Hands>> {
+        let Some(workspace) = &self.workspace else {
+            return Ok(None);
+        };
         let settings = self.place.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
-        let connection = connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
+        let connection =
+            connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
         // The server may not have a terminal, and its own lines are not for asking.
-        let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
+        let hands = self
+            .hands
+            .start(&connection, workspace.clone(), Serves::Project, None)
+            .await?;
         said.say(work::announcement(&hands, &connection.url));
         Ok(Some(hands))
     }
@@ -89,13 +101,21 @@ fn raise_open_files() {
             tracing::warn!(%error, "the limit of open files could not be raised");
         }
     }
-    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < FEW_OPEN_FILES) {
-        tracing::warn!(limit, "few files can be open at once, and each connection is one: raise it with 'ulimit -n'");
+    if let Some(limit) = getrlimit(Resource::Nofile)
+        .current
+        .filter(|limit| *limit < FEW_OPEN_FILES)
+    {
+        tracing::warn!(
+            limit,
+            "few files can be open at once, and each connection is one: raise it with 'ulimit -n'"
+        );
     }
 }
 
 async fn work_until(hands: Option<Hands>, mut signals: StopSignals) {
-    let Some(mut hands) = hands else { return signals.next().await };
+    let Some(mut hands) = hands else {
+        return signals.next().await;
+    };
     loop {
         tokio::select! {
             event = hands.next() => log(&event),
@@ -126,8 +146,8 @@ fn log(event: &HandsEvent) {
     }
 }
 
-/// Writes lines for a person on a thread of its own. Where nobody reads them and the pipe is full, only that thread waits: a
-/// server runs and stops all the same.
+/// Writes lines for a person on a thread of its own. Where nobody reads them and the pipe is full,
+/// only that thread waits: a server runs and stops all the same.
 struct Announcer(mpsc::Sender<String>);
 
 impl Announcer {
@@ -147,13 +167,24 @@ impl Announcer {
 
 fn announcement(server: &Server) -> Vec<String> {
     let mut lines = vec![
-        format!("CodeLab {} is at http://{}", env!("CARGO_PKG_VERSION"), server.addr),
+        format!(
+            "CodeLab {} is at http://{}",
+            env!("CARGO_PKG_VERSION"),
+            server.addr
+        ),
         format!("model: {}", server.model),
     ];
     match &server.model_hint {
-        Some(hint) => lines.extend(hint_lines(hint, "codelab serve").iter().map(|line| format!("       {line}"))),
+        Some(hint) => lines.extend(
+            hint_lines(hint, "codelab serve")
+                .iter()
+                .map(|line| format!("       {line}")),
+        ),
         None if server.demo => {
-            lines.push("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one".to_owned());
+            lines.push(
+                "       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one"
+                    .to_owned(),
+            );
         }
         None => {}
     }
@@ -166,7 +197,9 @@ fn announcement(server: &Server) -> Vec<String> {
 
 /// The first user's way in. A server without it is still a server.
 async fn login_announcement(server: &Server) -> Vec<String> {
-    let Some(first) = UserId::new(1) else { return Vec::new() };
+    let Some(first) = UserId::new(1) else {
+        return Vec::new();
+    };
     match server.login_link(first).await {
         Ok(link) => vec![format!("log in: {link}")],
         Err(error) => {

@@ -29,7 +29,9 @@ pub struct Token {
 
 impl Token {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let Some(user) = UserId::new(self.user) else { bail!("--user must be a positive number") };
+        let Some(user) = UserId::new(self.user) else {
+            bail!("--user must be a positive number")
+        };
         if self.days == 0 || self.days > MAX_DAYS {
             bail!("--days must be 1 to {MAX_DAYS}");
         }
@@ -37,7 +39,11 @@ impl Token {
         if self.admin {
             identity.role = Role::Admin;
         }
-        say(&local_token(&self.place.settings(None)?, &identity, self.days * DAY_SECONDS)?);
+        say(&local_token(
+            &self.place.settings(None)?,
+            &identity,
+            self.days * DAY_SECONDS,
+        )?);
         Ok(ExitCode::SUCCESS)
     }
 }

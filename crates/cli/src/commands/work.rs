@@ -1,4 +1,5 @@
-//! `codelab work`: runs the tool calls of a project in a folder, for people who talk to their agents elsewhere.
+//! `codelab work`: runs the tool calls of a project in a folder, for people who talk to their
+//! agents elsewhere.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,10 +26,14 @@ pub struct Work {
 impl Work {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let mut signals = StopSignals::new()?;
-            let Some(started) = signals.unless(self.start()).await else { return Ok(ExitCode::SUCCESS) };
+            let Some(started) = signals.unless(self.start()).await else {
+                return Ok(ExitCode::SUCCESS);
+            };
             let mut hands = started?;
             let code = loop {
                 tokio::select! {
@@ -48,21 +53,38 @@ impl Work {
 
     async fn start(self) -> anyhow::Result<Hands> {
         let connection = self.target.connect(WhenMissing::Complain).await?;
-        let hands = self.hands.start(&connection, self.workspace, Serves::Project, at_the_terminal()).await?;
-        announcement(&hands, &connection.url).iter().for_each(|line| say(line));
+        let hands = self
+            .hands
+            .start(
+                &connection,
+                self.workspace,
+                Serves::Project,
+                at_the_terminal(),
+            )
+            .await?;
+        announcement(&hands, &connection.url)
+            .iter()
+            .for_each(|line| say(line));
         Ok(hands)
     }
 }
 
 /// Where tool calls run from now on, and behind which wall.
 pub fn announcement(hands: &Hands, url: &str) -> Vec<String> {
-    let mut lines =
-        vec![format!("working in {} for project {} of {url}", hands.workspace().display(), hands.project())];
+    let mut lines = vec![format!(
+        "working in {} for project {} of {url}",
+        hands.workspace().display(),
+        hands.project()
+    )];
     match hands.sandbox() {
         "none" => {
             lines.push("sandbox: none, so every command asks".to_owned());
-            lines
-                .extend(hands.sandbox_refused().iter().map(|reason| format!("         {}", reason.replace('\n', " "))));
+            lines.extend(
+                hands
+                    .sandbox_refused()
+                    .iter()
+                    .map(|reason| format!("         {}", reason.replace('\n', " "))),
+            );
         }
         sandbox => lines.push(format!("sandbox: {sandbox}")),
     }

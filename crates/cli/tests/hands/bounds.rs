@@ -21,9 +21,17 @@ async fn timed(hands: &Hands, call: &Value) -> Value {
     let result = hands.run(call).await;
     let took = started.elapsed();
     let bytes = serde_json::to_string(&result).unwrap().len();
-    eprintln!("{}: {took:?}, {bytes} bytes, peak {} MiB", call["tool_call"], hands.process.peak_bytes() >> 20);
+    eprintln!(
+        "{}: {took:?}, {bytes} bytes, peak {} MiB",
+        call["tool_call"],
+        hands.process.peak_bytes() >> 20
+    );
     assert!(took < MAX_TIME, "{took:?}");
-    assert!(hands.process.peak_bytes() < MAX_BYTES, "{} bytes", hands.process.peak_bytes());
+    assert!(
+        hands.process.peak_bytes() < MAX_BYTES,
+        "{} bytes",
+        hands.process.peak_bytes()
+    );
     result
 }
 
@@ -34,19 +42,32 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
 
     // Lines of text, and then a hole to the end.
     let mut file = File::create(lab.workspace.join("huge.txt")).unwrap();
-    file.write_all("a line of text\n".repeat(200_000).as_bytes()).unwrap();
+    file.write_all("a line of text\n".repeat(200_000).as_bytes())
+        .unwrap();
     file.set_len(GIB).unwrap();
-    let result = timed(&hands, &call("read", "read_file", json!({"path": "huge.txt"}), false)).await;
-    assert_eq!((&result["success"], &result["truncated"], &result["size"]), (&json!(true), &json!(true), &json!(GIB)));
+    let result = timed(
+        &hands,
+        &call("read", "read_file", json!({"path": "huge.txt"}), false),
+    )
+    .await;
+    assert_eq!(
+        (&result["success"], &result["truncated"], &result["size"]),
+        (&json!(true), &json!(true), &json!(GIB))
+    );
     let lines = json!({"path": "huge.txt", "start_line": 199_990, "end_line": 199_999});
     let result = timed(&hands, &call("lines", "read_file", lines, false)).await;
-    assert_eq!(result["content"].as_str().unwrap().lines().count(), 10, "{result}");
+    assert_eq!(
+        result["content"].as_str().unwrap().lines().count(),
+        10,
+        "{result}"
+    );
     std::fs::remove_file(lab.workspace.join("huge.txt")).unwrap();
 
     for folder in 0..FILES / FILES_PER_FOLDER {
         let folder = lab.workspace.join(format!("d{folder:03}"));
         std::fs::create_dir(&folder).unwrap();
-        // Names are what is listed and read; one file with many of them is made much faster than many files.
+        // Names are what is listed and read; one file with many of them is made much faster than
+        // many files.
         let first = folder.join("0000.txt");
         std::fs::write(&first, "needle in hay\n").unwrap();
         for file in 1..FILES_PER_FOLDER {
@@ -55,15 +76,33 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
     }
     let list = json!({"path": ".", "recursive": true});
     let result = timed(&hands, &call("list", "list_files", list, false)).await;
-    assert_eq!((&result["success"], &result["truncated"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&result["success"], &result["truncated"]),
+        (&json!(true), &json!(true))
+    );
     let search = json!({"query": "needle"});
     let result = timed(&hands, &call("many", "search_in_code", search, false)).await;
-    assert_eq!((&result["success"], &result["truncated"]), (&json!(true), &json!(true)));
-    let result = timed(&hands, &call("none", "search_in_code", json!({"query": "straw"}), false)).await;
-    assert_eq!((&result["success"], &result["matches"]), (&json!(true), &json!([])));
+    assert_eq!(
+        (&result["success"], &result["truncated"]),
+        (&json!(true), &json!(true))
+    );
+    let result = timed(
+        &hands,
+        &call("none", "search_in_code", json!({"query": "straw"}), false),
+    )
+    .await;
+    assert_eq!(
+        (&result["success"], &result["matches"]),
+        (&json!(true), &json!([]))
+    );
 
     let print = json!({"command": format!("yes 0123456789 | head -c {GIB}")});
     let result = timed(&hands, &call("print", "execute_command", print, true)).await;
-    assert_eq!((&result["exit_code"], &result["truncated"]), (&json!(0), &json!(true)), "{}", result["error"]);
+    assert_eq!(
+        (&result["exit_code"], &result["truncated"]),
+        (&json!(0), &json!(true)),
+        "{}",
+        result["error"]
+    );
     assert!(result["stdout"].as_str().unwrap().contains("bytes cut]"));
 }

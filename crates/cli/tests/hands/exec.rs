@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, Process, exists};
 
 fn writes() -> Reply {
-    Reply::tool_call("write_file", json!({"path": "out.txt", "content": "made\n"}))
+    Reply::tool_call(
+        "write_file",
+        json!({"path": "out.txt", "content": "made\n"}),
+    )
 }
 
 fn planned(tasks: &Value) -> Reply {
@@ -22,8 +25,15 @@ async fn without_a_server_it_starts_one_and_ends_with_it() {
     let lab = Lab::new().await;
     lab.model.reply(Reply::text("All is well."));
     let output = lab.run(&["exec", "How is it?", "--agent", "coder"]).await;
-    let (text, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((output.status.code(), text.as_ref()), (Some(0), "All is well.\n"), "{noise}");
+    let (text, noise) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(
+        (output.status.code(), text.as_ref()),
+        (Some(0), "All is well.\n"),
+        "{noise}"
+    );
 }
 
 #[tokio::test]
@@ -31,11 +41,16 @@ async fn what_needs_an_approval_is_refused_or_granted_as_told() {
     for (approve, code, written) in [("none", 3, ""), ("ask", 3, ""), ("all", 0, "made\n")] {
         let lab = Lab::new().await;
         lab.model.reply(writes());
-        let output = lab.run(&["exec", "Write it", "--agent", "coder", "--approve", approve]).await;
+        let output = lab
+            .run(&["exec", "Write it", "--agent", "coder", "--approve", approve])
+            .await;
         let noise = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{approve}: {noise}");
         assert_eq!(lab.read("out.txt"), written, "{approve}: {noise}");
-        assert!(noise.contains("needs approval: write_file out.txt"), "{noise}");
+        assert!(
+            noise.contains("needs approval: write_file out.txt"),
+            "{noise}"
+        );
     }
 }
 
@@ -47,7 +62,9 @@ async fn its_calls_run_in_its_own_folder_also_beside_other_hands() {
     let server = lab.serve(&["--workspace", other.to_str().unwrap()]).await;
     server.says("working in ").await;
     lab.model.reply(writes());
-    let output = lab.run(&["exec", "Write it", "--agent", "coder", "--approve", "all"]).await;
+    let output = lab
+        .run(&["exec", "Write it", "--agent", "coder", "--approve", "all"])
+        .await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(lab.read("out.txt"), "made\n");
     assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
@@ -58,21 +75,52 @@ async fn events_are_lines_of_json_and_the_last_one_is_the_result() {
     let lab = Lab::new().await;
     let _server = lab.serve(&[]).await;
     std::fs::write(lab.workspace.join("in.txt"), "given").unwrap();
-    lab.model.reply(Reply::tool_call("read_file", json!({"path": "in.txt"})));
+    lab.model
+        .reply(Reply::tool_call("read_file", json!({"path": "in.txt"})));
     lab.model.reply(Reply::text("It says given."));
-    let output = lab.run(&["exec", "Read it", "--agent", "coder", "--json"]).await;
+    let output = lab
+        .run(&["exec", "Read it", "--agent", "coder", "--json"])
+        .await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let lines: Vec<Value> =
-        String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
-    for kind in ["message_created", "direct_agent_call", "tool_call", "tool_result", "task_completed"] {
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = lines
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect();
+    for kind in [
+        "message_created",
+        "direct_agent_call",
+        "tool_call",
+        "tool_result",
+        "task_completed",
+    ] {
         assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
     }
-    let numbers: Vec<u64> = lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
+    let numbers: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     let result = lines.last().unwrap();
-    let told = (&result["type"], &result["status"], &result["exit_code"], &result["response"]);
-    assert_eq!(told, (&json!("result"), &json!("completed"), &json!(0), &json!("It says given.")));
+    let told = (
+        &result["type"],
+        &result["status"],
+        &result["exit_code"],
+        &result["response"],
+    );
+    assert_eq!(
+        told,
+        (
+            &json!("result"),
+            &json!("completed"),
+            &json!(0),
+            &json!("It says given.")
+        )
+    );
 }
 
 #[tokio::test]
@@ -88,10 +136,16 @@ async fn failures_partial_results_and_wrong_usage_have_their_codes() {
         {"id": "bad", "agent": "writer", "description": "Do bad.", "depends_on": [], "estimated_tokens": 10},
     ]);
     lab.model.on(is_planning, planned(&tasks));
-    lab.model.on(|body| !is_planning(body) && body.to_string().contains("Do good."), Reply::text("Good is done."));
+    lab.model.on(
+        |body| !is_planning(body) && body.to_string().contains("Do good."),
+        Reply::text("Good is done."),
+    );
     let partial = lab.run(&["exec", "Do both"]).await;
     assert_eq!(partial.status.code(), Some(4), "{partial:?}");
-    assert!(String::from_utf8_lossy(&partial.stdout).contains("Good is done."), "{partial:?}");
+    assert!(
+        String::from_utf8_lossy(&partial.stdout).contains("Good is done."),
+        "{partial:?}"
+    );
 
     for wrong in [
         &["exec"][..],
@@ -109,7 +163,10 @@ async fn failures_partial_results_and_wrong_usage_have_their_codes() {
 #[tokio::test]
 async fn a_signal_cancels_the_task_and_its_command() {
     let lab = Lab::new().await;
-    lab.model.reply(Reply::tool_call("execute_command", json!({"command": "echo x > begun; sleep 600"})));
+    lab.model.reply(Reply::tool_call(
+        "execute_command",
+        json!({"command": "echo x > begun; sleep 600"}),
+    ));
     let command = lab.codelab(&["exec", "Wait", "--agent", "coder", "--approve", "all"]);
     let exec = Process::start(command, "execute_command").await;
     exists(&lab.workspace.join("begun")).await;
@@ -120,7 +177,10 @@ async fn a_signal_cancels_the_task_and_its_command() {
 async fn a_second_signal_does_not_wait_for_a_server_that_hangs() {
     let lab = Lab::new().await;
     let server = lab.serve(&[]).await;
-    lab.model.reply(Reply::tool_call("execute_command", json!({"command": "echo x > begun; sleep 600"})));
+    lab.model.reply(Reply::tool_call(
+        "execute_command",
+        json!({"command": "echo x > begun; sleep 600"}),
+    ));
     let command = lab.codelab(&["exec", "Wait", "--agent", "coder", "--approve", "all"]);
     let exec = Process::start(command, "execute_command").await;
     exists(&lab.workspace.join("begun")).await;

@@ -1,4 +1,5 @@
-//! A server or a client that dies while a command runs: it has run once, and everybody knows what is known.
+//! A server or a client that dies while a command runs: it has run once, and everybody knows what
+//! is known.
 
 use std::time::Duration;
 
@@ -15,12 +16,24 @@ const COMMAND: &str = "echo ran >> runs.txt; while [ ! -e go ]; do sleep 0.05; d
 /// A lease lasts 30 s.
 const BEFORE_THE_LEASE_ENDS: Duration = Duration::from_secs(20);
 
-async fn running(lab: &Lab) -> (crate::lab::Person, tokio::task::JoinHandle<Vec<ChatEventBody>>) {
+async fn running(
+    lab: &Lab,
+) -> (
+    crate::lab::Person,
+    tokio::task::JoinHandle<Vec<ChatEventBody>>,
+) {
     let person = lab.person().await;
-    lab.model.reply(Reply::tool_call("execute_command", json!({"command": COMMAND})));
+    lab.model.reply(Reply::tool_call(
+        "execute_command",
+        json!({"command": COMMAND}),
+    ));
     person.says("run it").await;
     let (client, session) = (person.client.clone(), person.session.clone());
-    let turn = tokio::spawn(async move { crate::lab::Person { client, session }.approves_until_done().await });
+    let turn = tokio::spawn(async move {
+        crate::lab::Person { client, session }
+            .approves_until_done()
+            .await
+    });
     exists(&lab.workspace.join("runs.txt")).await;
     (person, turn)
 }
@@ -44,8 +57,12 @@ fn outcomes(events: &[ChatEventBody]) -> Vec<CallOutcome> {
 /// The journals of this machine's clients, as they are on disk.
 fn journals(lab: &Lab) -> String {
     let folders = std::fs::read_dir(lab.data.join("hands")).unwrap();
-    let journal = |folder: std::io::Result<std::fs::DirEntry>| folder.unwrap().path().join("project/calls.journal");
-    folders.map(|folder| std::fs::read_to_string(journal(folder)).unwrap()).collect()
+    let journal = |folder: std::io::Result<std::fs::DirEntry>| {
+        folder.unwrap().path().join("project/calls.journal")
+    };
+    folders
+        .map(|folder| std::fs::read_to_string(journal(folder)).unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -60,7 +77,11 @@ async fn a_result_that_a_killed_server_did_not_store_is_sent_again_and_the_comma
     std::fs::write(lab.workspace.join("go"), "").unwrap();
     eventually("the client has noted the result", async || {
         let journal = journals(&lab);
-        if journal.contains("finished\\n") { Ok(()) } else { Err(journal) }
+        if journal.contains("finished\\n") {
+            Ok(())
+        } else {
+            Err(journal)
+        }
     })
     .await;
     server.kill().await;
@@ -71,14 +92,19 @@ async fn a_result_that_a_killed_server_did_not_store_is_sent_again_and_the_comma
     assert_eq!(results.len(), 1, "{results:?}");
     assert_eq!(results[0]["stdout"], "finished\n", "{results:?}");
     assert_eq!(lab.read("runs.txt"), "ran\n");
-    assert!(lab.last_request().contains("finished"), "the model reads the result: {}", lab.last_request());
+    assert!(
+        lab.last_request().contains("finished"),
+        "the model reads the result: {}",
+        lab.last_request()
+    );
     work.says("the server is back").await;
     assert_eq!(work.stop().await, Some(0));
     assert_eq!(lab.read("runs.txt"), "ran\n");
 }
 
 #[tokio::test]
-async fn a_client_that_was_killed_in_a_command_reports_an_unknown_outcome_and_does_not_run_it_again() {
+async fn a_client_that_was_killed_in_a_command_reports_an_unknown_outcome_and_does_not_run_it_again()
+ {
     let lab = Lab::new().await;
     let _server = lab.serve(&[]).await;
     let work = lab.work().await;
@@ -86,11 +112,24 @@ async fn a_client_that_was_killed_in_a_command_reports_an_unknown_outcome_and_do
     work.kill().await;
 
     let again: Process = lab.work().await;
-    again.says("its outcome is unknown, it is not run again").await;
-    let events = tokio::time::timeout(BEFORE_THE_LEASE_ENDS, turn).await.expect("the server is told at once").unwrap();
-    assert_eq!(outcomes(&events), [CallOutcome::Unknown], "the person is told");
+    again
+        .says("its outcome is unknown, it is not run again")
+        .await;
+    let events = tokio::time::timeout(BEFORE_THE_LEASE_ENDS, turn)
+        .await
+        .expect("the server is told at once")
+        .unwrap();
+    assert_eq!(
+        outcomes(&events),
+        [CallOutcome::Unknown],
+        "the person is told"
+    );
     assert!(results(&events).is_empty(), "{events:?}");
-    assert!(lab.last_request().contains("Outcome unknown"), "the model is told: {}", lab.last_request());
+    assert!(
+        lab.last_request().contains("Outcome unknown"),
+        "the model is told: {}",
+        lab.last_request()
+    );
     assert_eq!(lab.read("runs.txt"), "ran\n");
     assert_eq!(again.stop().await, Some(0));
     assert_eq!(lab.read("runs.txt"), "ran\n");
@@ -102,15 +141,27 @@ async fn a_cancelled_turn_stops_its_command() {
     let _server = lab.serve(&[]).await;
     let work = lab.work().await;
     let (person, turn) = running(&lab).await;
-    assert!(person.client.cancel_chat(&person.session, false).await.unwrap().cancelled);
+    assert!(
+        person
+            .client
+            .cancel_chat(&person.session, false)
+            .await
+            .unwrap()
+            .cancelled
+    );
     work.says("execute_command failed: cancelled").await;
     turn.await.unwrap();
     // The next message finds the same hands free.
-    lab.model.reply(Reply::tool_call("read_file", json!({"path": "runs.txt"})));
+    lab.model
+        .reply(Reply::tool_call("read_file", json!({"path": "runs.txt"})));
     person.says("look").await;
     eventually("the file was read", async || {
         let request = lab.last_request();
-        if request.contains("ran\\\\n") { Ok(()) } else { Err(request) }
+        if request.contains("ran\\\\n") {
+            Ok(())
+        } else {
+            Err(request)
+        }
     })
     .await;
 }
@@ -120,10 +171,15 @@ async fn only_one_client_serves_a_whole_project_in_a_folder() {
     let lab = Lab::new().await;
     let _server = lab.serve(&[]).await;
     let _work = lab.work().await;
-    let second = lab.run(&["work", "--workspace", lab.workspace.to_str().unwrap()]).await;
+    let second = lab
+        .run(&["work", "--workspace", lab.workspace.to_str().unwrap()])
+        .await;
     assert_eq!(second.status.code(), Some(1));
     let complaint = String::from_utf8(second.stderr).unwrap();
-    assert!(complaint.contains("another codelab works in this folder"), "{complaint}");
+    assert!(
+        complaint.contains("another codelab works in this folder"),
+        "{complaint}"
+    );
 }
 
 #[tokio::test]
@@ -132,7 +188,8 @@ async fn a_call_that_waits_is_taken_by_hands_that_come_later() {
     let _server = lab.serve(&[]).await;
     let person = lab.person().await;
     std::fs::write(lab.workspace.join("a.txt"), "waited for").unwrap();
-    lab.model.reply(Reply::tool_call("read_file", json!({"path": "a.txt"})));
+    lab.model
+        .reply(Reply::tool_call("read_file", json!({"path": "a.txt"})));
     person.says("read it").await;
     let _work = lab.work().await;
     let events = person.approves_until_done().await;
@@ -150,8 +207,15 @@ async fn nothing_is_sent_to_whoever_has_the_port_of_a_server_that_is_gone() {
     let workspace = lab.workspace.to_str().unwrap();
     let refused = lab.run(&["work", "--workspace", workspace]).await;
     let complaint = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && complaint.contains("no server runs"), "{complaint}");
+    assert!(
+        !refused.status.success() && complaint.contains("no server runs"),
+        "{complaint}"
+    );
     drop(work);
     stranger.set_nonblocking(true).unwrap();
-    assert_eq!(stranger.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody has called");
+    assert_eq!(
+        stranger.accept().unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock,
+        "somebody has called"
+    );
 }

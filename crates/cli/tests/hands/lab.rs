@@ -1,4 +1,5 @@
-//! A machine with a home, a workspace and a data folder; the `codelab` program on it; a scripted model.
+//! A machine with a home, a workspace and a data folder; the `codelab` program on it; a scripted
+//! model.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use codelab_client::{Access, Client, EventData, ResumingEvents, Until};
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_protocol::{ChatEvent, ChatEventBody, CreateChat, HitlDecision, SendMessage, SessionId};
+use codelab_protocol::{
+    ChatEvent, ChatEventBody, CreateChat, HitlDecision, SendMessage, SessionId,
+};
 use codelab_testkit::eventually;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -35,23 +38,46 @@ impl Lab {
         for folder in [&workspace, &data, &home] {
             std::fs::create_dir(folder).unwrap();
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let model = FakeModel::start().await;
         model.default_reply(Reply::text("Done."));
-        Self { model, workspace, data, home, port, _folder: folder }
+        Self {
+            model,
+            workspace,
+            data,
+            home,
+            port,
+            _folder: folder,
+        }
     }
 
     pub fn codelab(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
-        command.args(arguments).env_clear().env("HOME", &self.home).env("CODELAB_DATA_DIR", &self.data);
-        command.env("PATH", std::env::var_os("PATH").unwrap()).env("LLM_PROXY_URL", self.model.url());
-        command.env("LLM_MODEL", "test-model").env("RUST_LOG", "warn").current_dir(&self.workspace);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("CODELAB_DATA_DIR", &self.data);
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("LLM_PROXY_URL", self.model.url());
+        command
+            .env("LLM_MODEL", "test-model")
+            .env("RUST_LOG", "warn")
+            .current_dir(&self.workspace);
         command.stdin(Stdio::null()).kill_on_drop(true);
         command
     }
 
     pub async fn run(&self, arguments: &[&str]) -> Output {
-        tokio::time::timeout(PATIENCE, self.codelab(arguments).output()).await.expect("the command ends").unwrap()
+        tokio::time::timeout(PATIENCE, self.codelab(arguments).output())
+            .await
+            .expect("the command ends")
+            .unwrap()
     }
 
     pub async fn serve(&self, arguments: &[&str]) -> Process {
@@ -67,7 +93,10 @@ impl Lab {
 
     /// Somebody else listens where the server did.
     pub async fn take_port(&self) -> std::net::TcpListener {
-        eventually("the port is free", async || std::net::TcpListener::bind(("127.0.0.1", self.port))).await
+        eventually("the port is free", async || {
+            std::net::TcpListener::bind(("127.0.0.1", self.port))
+        })
+        .await
     }
 
     /// The first user, at the server of this machine.
@@ -75,8 +104,16 @@ impl Lab {
         let token = self.run(&["token", "--user", "1"]).await;
         assert!(token.status.success(), "{token:?}");
         let token = String::from_utf8(token.stdout).unwrap().trim().to_owned();
-        let client = Client::new(&format!("http://127.0.0.1:{}", self.port), Access::Bearer(token)).unwrap();
-        let session = client.create_chat(&CreateChat::default()).await.unwrap().session_id;
+        let client = Client::new(
+            &format!("http://127.0.0.1:{}", self.port),
+            Access::Bearer(token),
+        )
+        .unwrap();
+        let session = client
+            .create_chat(&CreateChat::default())
+            .await
+            .unwrap()
+            .session_id;
         Person { client, session }
     }
 
@@ -86,7 +123,11 @@ impl Lab {
 
     /// What was last said to the model, as JSON.
     pub fn last_request(&self) -> String {
-        self.model.requests().last().map(|request| request.body.to_string()).unwrap_or_default()
+        self.model
+            .requests()
+            .last()
+            .map(|request| request.body.to_string())
+            .unwrap_or_default()
     }
 }
 
@@ -104,22 +145,36 @@ impl Person {
             ..Default::default()
         };
         // The turn goes on without a reader.
-        drop(self.client.stream_chat(&self.session, &message).await.unwrap());
+        drop(
+            self.client
+                .stream_chat(&self.session, &message)
+                .await
+                .unwrap(),
+        );
     }
 
     /// Approves everything until the turn is over; what happened, in order.
     pub async fn approves_until_done(&self) -> Vec<ChatEventBody> {
-        let mut events: ResumingEvents<ChatEvent> =
-            ResumingEvents::new(self.client.clone(), self.session.clone(), None, Until::Dropped);
+        let mut events: ResumingEvents<ChatEvent> = ResumingEvents::new(
+            self.client.clone(),
+            self.session.clone(),
+            None,
+            Until::Dropped,
+        );
         let mut seen = Vec::new();
         let all = async {
             while let Some(event) = events.next().await {
                 match event.unwrap().data {
                     EventData::Chunk(event) => {
                         if let ChatEventBody::ApprovalRequest(asked) = &event.body {
-                            let approve =
-                                HitlDecision { decision: Some("approve".to_owned()), ..HitlDecision::default() };
-                            let decided = self.client.decide(&self.session, &asked.approval.call_id, &approve).await;
+                            let approve = HitlDecision {
+                                decision: Some("approve".to_owned()),
+                                ..HitlDecision::default()
+                            };
+                            let decided = self
+                                .client
+                                .decide(&self.session, &asked.approval.call_id, &approve)
+                                .await;
                             assert!(decided.is_ok() || decided.unwrap_err().status() == Some(409));
                         }
                         seen.push(event.body);
@@ -129,7 +184,9 @@ impl Person {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, all).await.expect("the turn ends");
+        tokio::time::timeout(PATIENCE, all)
+            .await
+            .expect("the turn ends");
         seen
     }
 }
@@ -142,7 +199,11 @@ pub struct Process {
 
 impl Process {
     pub async fn start(mut command: Command, ready: &str) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
         collect(child.stdout.take().unwrap(), Arc::clone(&said));
         collect(child.stderr.take().unwrap(), Arc::clone(&said));
@@ -157,7 +218,11 @@ impl Process {
         eventually(text, async || {
             let said = self.said.lock().unwrap();
             found = said.iter().find(|line| line.contains(text)).cloned();
-            if found.is_some() { Ok(()) } else { Err(said.join("\n")) }
+            if found.is_some() {
+                Ok(())
+            } else {
+                Err(said.join("\n"))
+            }
         })
         .await;
         found.unwrap()
@@ -172,21 +237,37 @@ impl Process {
     }
 
     pub async fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.pid().to_string()]).status().await.unwrap();
+        let sent = Command::new("kill")
+            .args([name, &self.pid().to_string()])
+            .status()
+            .await
+            .unwrap();
         assert!(sent.success());
     }
 
     /// SIGTERM, and waits for its end.
     pub async fn stop(mut self) -> Option<i32> {
         self.signal("-TERM").await;
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap().code()
+        tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .expect("it ends")
+            .unwrap()
+            .code()
     }
 
     /// The most memory it ever had.
     pub fn peak_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        line.trim()
+            .strip_suffix(" kB")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            * 1024
     }
 }
 
@@ -200,6 +281,12 @@ fn collect(pipe: impl AsyncRead + Unpin + Send + 'static, said: Arc<Mutex<Vec<St
 }
 
 pub async fn exists(path: &Path) {
-    eventually(&path.display().to_string(), async || if path.exists() { Ok(()) } else { Err("nothing".to_owned()) })
-        .await;
+    eventually(&path.display().to_string(), async || {
+        if path.exists() {
+            Ok(())
+        } else {
+            Err("nothing".to_owned())
+        }
+    })
+    .await;
 }

@@ -1,7 +1,11 @@
-//! `codelab work`, `serve --workspace`, `exec` and `sandbox-exec` as a person starts them: real processes, real files,
-//! real walls.
+//! `codelab work`, `serve --workspace`, `exec` and `sandbox-exec` as a person starts them: real
+//! processes, real files, real walls.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says what it skips"
+)]
 
 mod bounds;
 mod exec;

@@ -1,4 +1,5 @@
-//! A server that is not to be trusted: it offers whatever calls a test wants, and notes what comes back.
+//! A server that is not to be trusted: it offers whatever calls a test wants, and notes what comes
+//! back.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,7 +31,8 @@ pub struct Pretender {
 
 /// Short, so that a lease has to be renewed within a test.
 const LEASE_SECONDS: u64 = 3;
-/// Sessions whose names begin like this have details that are not what they should be; one of them is listed.
+/// Sessions whose names begin like this have details that are not what they should be; one of them
+/// is listed.
 pub const UNREADABLE: &str = "unreadable";
 /// A call with this in its id can be claimed once and not kept.
 pub const LOST: &str = "lost";
@@ -43,20 +45,35 @@ pub struct Hands {
 impl Hands {
     /// `codelab work` for user 1, who trusts the wrong server.
     pub async fn start(lab: &Lab) -> Self {
-        let server = Pretender { events: broadcast::channel(1024).0, results: Arc::default(), claims: Arc::default() };
+        let server = Pretender {
+            events: broadcast::channel(1024).0,
+            results: Arc::default(),
+            claims: Arc::default(),
+        };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = router(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         let token = format!("e30.{}.x", BASE64_URL_SAFE_NO_PAD.encode(r#"{"sub":1}"#));
         let workspace = lab.workspace.to_str().unwrap();
-        let command =
-            lab.codelab(&["work", "--workspace", workspace, "--url", &url, "--token", &token, "--project", "1"]);
+        let command = lab.codelab(&[
+            "work",
+            "--workspace",
+            workspace,
+            "--url",
+            &url,
+            "--token",
+            &token,
+            "--project",
+            "1",
+        ]);
         let process = Process::start(command, "working in ").await;
         let hands = Self { server, process };
-        eventually("the client listens", async || match hands.server.events.receiver_count() {
-            0 => Err("nobody".to_owned()),
-            _ => Ok(()),
+        eventually("the client listens", async || {
+            match hands.server.events.receiver_count() {
+                0 => Err("nobody".to_owned()),
+                _ => Ok(()),
+            }
         })
         .await;
         hands
@@ -68,27 +85,49 @@ impl Hands {
 
     pub fn offer_in(&self, session: &str, call: &Value) {
         let event = json!({"type": "tool_call", "session_id": session, "seq": 1, "timestamp": TIME, "data": call});
-        self.server.events.send(format!("event: tool_call\ndata: {event}\n\n")).unwrap();
+        self.server
+            .events
+            .send(format!("event: tool_call\ndata: {event}\n\n"))
+            .unwrap();
     }
 
     /// All results that were sent for a call, once there is one.
     pub async fn results(&self, call_id: &str) -> Vec<Value> {
         let mut found = Vec::new();
         eventually(call_id, async || {
-            found = self.server.results.lock().unwrap().get(call_id).cloned().unwrap_or_default();
-            if found.is_empty() { Err(self.process.said.lock().unwrap().join("\n")) } else { Ok(()) }
+            found = self
+                .server
+                .results
+                .lock()
+                .unwrap()
+                .get(call_id)
+                .cloned()
+                .unwrap_or_default();
+            if found.is_empty() {
+                Err(self.process.said.lock().unwrap().join("\n"))
+            } else {
+                Ok(())
+            }
         })
         .await;
         found
     }
 
     pub fn claims(&self, call_id: &str) -> usize {
-        self.server.claims.lock().unwrap().get(call_id).copied().unwrap_or_default()
+        self.server
+            .claims
+            .lock()
+            .unwrap()
+            .get(call_id)
+            .copied()
+            .unwrap_or_default()
     }
 
     pub async fn run(&self, call: &Value) -> Value {
         self.offer(call);
-        self.results(call["tool_call"]["call_id"].as_str().unwrap()).await.remove(0)
+        self.results(call["tool_call"]["call_id"].as_str().unwrap())
+            .await
+            .remove(0)
     }
 }
 
@@ -104,7 +143,10 @@ fn router(server: Pretender) -> Router {
         .route("/my/chat/sessions", get(sessions))
         .route("/my/chat/sessions/{session}", get(detail))
         .route("/my/projects/{project}/clients", post(attach))
-        .route("/my/projects/{project}/clients/{client}", delete(|| async { StatusCode::NO_CONTENT }))
+        .route(
+            "/my/projects/{project}/clients/{client}",
+            delete(|| async { StatusCode::NO_CONTENT }),
+        )
         .route("/my/events", get(events))
         .route("/my/chat/{session}/tool_calls/{call}/claim", post(claim))
         .route("/my/chat/{session}/tool_calls/{call}/result", post(result))
@@ -124,9 +166,11 @@ async fn detail(Segments(session): Segments<String>) -> Json<Value> {
     }
     let usage = json!({"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0, "cost_usd": 0.0,
         "cost_known": true});
-    Json(json!({"session_id": session, "project_id": 1, "title": null, "created_at": TIME, "last_activity": TIME,
+    Json(
+        json!({"session_id": session, "project_id": 1, "title": null, "created_at": TIME, "last_activity": TIME,
         "message_count": 0, "messages": [], "busy": true, "queued": 0, "budget_usd": null, "budget_tokens": null,
-        "usage": usage}))
+        "usage": usage}),
+    )
 }
 
 async fn attach(Json(body): Json<Value>) -> (StatusCode, Json<Value>) {
@@ -136,7 +180,10 @@ async fn attach(Json(body): Json<Value>) -> (StatusCode, Json<Value>) {
     (StatusCode::CREATED, Json(attached))
 }
 
-async fn claim(State(server): State<Pretender>, Segments((_, call)): Segments<(String, String)>) -> Response {
+async fn claim(
+    State(server): State<Pretender>,
+    Segments((_, call)): Segments<(String, String)>,
+) -> Response {
     let mut claims = server.claims.lock().unwrap();
     let count = claims.entry(call.clone()).or_default();
     *count += 1;
@@ -152,22 +199,35 @@ async fn result(
     Segments((_, call)): Segments<(String, String)>,
     Json(body): Json<Value>,
 ) -> Json<Value> {
-    server.results.lock().unwrap().entry(call.clone()).or_default().push(body["result"].clone());
+    server
+        .results
+        .lock()
+        .unwrap()
+        .entry(call.clone())
+        .or_default()
+        .push(body["result"].clone());
     Json(json!({"call_id": call, "duplicate": false}))
 }
 
 async fn events(State(server): State<Pretender>) -> Response {
-    let stream = futures_util::stream::unfold(server.events.subscribe(), |mut receiver| async move {
-        let frame = receiver.recv().await.ok()?;
-        Some((Ok::<_, std::convert::Infallible>(frame), receiver))
-    });
-    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(stream)).into_response()
+    let stream =
+        futures_util::stream::unfold(server.events.subscribe(), |mut receiver| async move {
+            let frame = receiver.recv().await.ok()?;
+            Some((Ok::<_, std::convert::Infallible>(frame), receiver))
+        });
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(stream),
+    )
+        .into_response()
 }
 
 /// The lines of a corpus of commands, with `{{hex}}` replaced by the character it names.
 pub fn corpus(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("##"));
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("##"));
     let unescaped = |line: &str| {
         let mut parts = line.split("{{");
         let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! What the client refuses by itself, whatever a server says: calls for others, changed arguments, repeats, and all that
-//! needs a person when nobody is there.
+//! What the client refuses by itself, whatever a server says: calls for others, changed arguments,
+//! repeats, and all that needs a person when nobody is there.
 
 use std::path::Path;
 
@@ -17,13 +17,28 @@ async fn no_hostile_command_runs_unasked() {
     assert!(hostile.len() >= 300);
     std::fs::write(lab.workspace.join("canary.txt"), "alive").unwrap();
     for (number, command) in hostile.iter().enumerate() {
-        let result =
-            hands.run(&call(&format!("h{number}"), "execute_command", json!({"command": command}), false)).await;
+        let result = hands
+            .run(&call(
+                &format!("h{number}"),
+                "execute_command",
+                json!({"command": command}),
+                false,
+            ))
+            .await;
         assert_eq!(result["success"], false, "{command:?}: {result}");
-        assert!(result.get("exit_code").is_none(), "{command:?} ran: {result}");
+        assert!(
+            result.get("exit_code").is_none(),
+            "{command:?} ran: {result}"
+        );
     }
-    let names: Vec<_> = std::fs::read_dir(&lab.workspace).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!((names, lab.read("canary.txt").as_str()), (vec!["canary.txt".into()], "alive"));
+    let names: Vec<_> = std::fs::read_dir(&lab.workspace)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(
+        (names, lab.read("canary.txt").as_str()),
+        (vec!["canary.txt".into()], "alive")
+    );
 }
 
 #[tokio::test]
@@ -32,10 +47,23 @@ async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
     let hands = Hands::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
     let is_walled = !hands.process.says("sandbox: ").await.contains("none");
-    let result = hands.run(&call("c1", "execute_command", json!({"command": "ls"}), false)).await;
+    let result = hands
+        .run(&call(
+            "c1",
+            "execute_command",
+            json!({"command": "ls"}),
+            false,
+        ))
+        .await;
     match is_walled {
         true => assert_eq!(result["stdout"], "a.txt\n", "{result}"),
-        false => assert!(result["error"].as_str().unwrap().contains("nobody is at the client"), "{result}"),
+        false => assert!(
+            result["error"]
+                .as_str()
+                .unwrap()
+                .contains("nobody is at the client"),
+            "{result}"
+        ),
     }
 }
 
@@ -55,7 +83,12 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
     let lab = Lab::new().await;
     let hands = Hands::start(&lab).await;
     let write = |id: &str, path: &str, is_approved| {
-        call(id, "write_file", json!({"path": path, "content": "planted", "create_dirs": true}), is_approved)
+        call(
+            id,
+            "write_file",
+            json!({"path": path, "content": "planted", "create_dirs": true}),
+            is_approved,
+        )
     };
     let mut foreign = write("foreign", "a.txt", true);
     foreign["user_id"] = json!(2);
@@ -68,20 +101,39 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
         (changed, "not those that the digest was made of"),
         (renamed, "not those that the digest was made of"),
         (write("unasked", "a.txt", false), "requires approval"),
-        (write("hook", ".git/hooks/pre-commit", false), "is protected"),
+        (
+            write("hook", ".git/hooks/pre-commit", false),
+            "is protected",
+        ),
         (write("config", "codelab.toml", false), "is protected"),
         (write("folder", ".codelab/policy", false), "is protected"),
-        (write("outside", "../a.txt", true), "outside workspace bounds"),
-        (call("odd", "write_file", json!({"path": 7}), true), "Invalid arguments"),
+        (
+            write("outside", "../a.txt", true),
+            "outside workspace bounds",
+        ),
+        (
+            call("odd", "write_file", json!({"path": 7}), true),
+            "Invalid arguments",
+        ),
     ];
     for (offered, expected) in cases {
         let result = hands.run(&offered).await;
         assert_eq!(result["success"], false, "{offered}: {result}");
-        assert!(result["error"].as_str().unwrap().contains(expected), "{offered}: {result}");
+        assert!(
+            result["error"].as_str().unwrap().contains(expected),
+            "{offered}: {result}"
+        );
     }
-    assert_eq!(std::fs::read_dir(&lab.workspace).unwrap().count(), 0, "nothing was written");
+    assert_eq!(
+        std::fs::read_dir(&lab.workspace).unwrap().count(),
+        0,
+        "nothing was written"
+    );
     // The same hands do what was approved.
-    assert_eq!(hands.run(&write("approved", "a.txt", true)).await["success"], true);
+    assert_eq!(
+        hands.run(&write("approved", "a.txt", true)).await["success"],
+        true
+    );
     assert_eq!(lab.read("a.txt"), "planted");
 }
 
@@ -96,7 +148,14 @@ async fn a_call_that_is_offered_again_runs_once() {
         hands.offer(&offered);
     }
     // Another call's end shows that the repeats before it were seen.
-    hands.run(&call("after", "read_file", json!({"path": "log.txt"}), false)).await;
+    hands
+        .run(&call(
+            "after",
+            "read_file",
+            json!({"path": "log.txt"}),
+            false,
+        ))
+        .await;
     assert_eq!(lab.read("log.txt"), "once\n");
     assert_eq!(hands.results("again").await.len(), 1);
 }
@@ -106,9 +165,19 @@ async fn hidden_characters_are_made_visible() {
     let lab = Lab::new().await;
     let hands = Hands::start(&lab).await;
     let command = "echo \u{202e}dlrow\u{1b}[2J; true";
-    hands.run(&call("hidden", "execute_command", json!({"command": command}), true)).await;
+    hands
+        .run(&call(
+            "hidden",
+            "execute_command",
+            json!({"command": command}),
+            true,
+        ))
+        .await;
     let line = hands.process.says("execute_command echo").await;
-    assert!(!line.contains('\u{202e}') && !line.contains('\u{1b}'), "{line:?}");
+    assert!(
+        !line.contains('\u{202e}') && !line.contains('\u{1b}'),
+        "{line:?}"
+    );
     assert!(line.contains("dlrow"), "{line:?}");
 }
 
@@ -116,9 +185,23 @@ async fn hidden_characters_are_made_visible() {
 async fn a_lease_is_renewed_while_a_command_runs_and_one_that_is_lost_stops_it() {
     let lab = Lab::new().await;
     let hands = Hands::start(&lab).await;
-    let result = hands.run(&call("kept", "execute_command", json!({"command": "sleep 4; echo kept"}), true)).await;
+    let result = hands
+        .run(&call(
+            "kept",
+            "execute_command",
+            json!({"command": "sleep 4; echo kept"}),
+            true,
+        ))
+        .await;
     assert_eq!(result["stdout"], "kept\n", "{result}");
     assert!(hands.claims("kept") >= 3, "{} claims", hands.claims("kept"));
-    let result = hands.run(&call(LOST, "execute_command", json!({"command": "sleep 600"}), true)).await;
+    let result = hands
+        .run(&call(
+            LOST,
+            "execute_command",
+            json!({"command": "sleep 600"}),
+            true,
+        ))
+        .await;
     assert_eq!(result["error"], "cancelled", "{result}");
 }

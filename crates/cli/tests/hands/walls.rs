@@ -11,12 +11,19 @@ use tokio_util::sync::CancellationToken;
 const CANARY: &str = "canary-51aa";
 
 fn launcher() -> Launcher {
-    Launcher { program: env!("CARGO_BIN_EXE_codelab").into(), arguments: vec!["sandbox-exec".into()] }
+    Launcher {
+        program: env!("CARGO_BIN_EXE_codelab").into(),
+        arguments: vec!["sandbox-exec".into()],
+    }
 }
 
 async fn walls() -> Vec<Sandbox> {
     let mut found = Vec::new();
-    let bwrap = |with_landlock| Sandbox::Bwrap { program: "/usr/bin/bwrap".into(), is_recent: true, with_landlock };
+    let bwrap = |with_landlock| Sandbox::Bwrap {
+        program: "/usr/bin/bwrap".into(),
+        is_recent: true,
+        with_landlock,
+    };
     for sandbox in [bwrap(true), bwrap(false), Sandbox::Landlock] {
         match sandbox.probe(&launcher()).await {
             Ok(()) => found.push(sandbox),
@@ -28,18 +35,31 @@ async fn walls() -> Vec<Sandbox> {
 
 fn arguments(command: &str) -> ToolArguments {
     let arguments = json!({"command": command, "timeout_seconds": 30});
-    Tool::ExecuteCommand.check(arguments.as_object().unwrap()).unwrap()
+    Tool::ExecuteCommand
+        .check(arguments.as_object().unwrap())
+        .unwrap()
 }
 
 async fn run(workspace: &Workspace, command: &str) -> Value {
     workspace
-        .run(Call { user_id: None, arguments: &arguments(command), is_approved: false }, CancellationToken::new())
+        .run(
+            Call {
+                user_id: None,
+                arguments: &arguments(command),
+                is_approved: false,
+            },
+            CancellationToken::new(),
+        )
         .await
 }
 
 /// The number of `ptrace` and of its request to attach.
 fn attach(pid: u32) -> String {
-    let number = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
+    let number = if cfg!(target_arch = "x86_64") {
+        101
+    } else {
+        117
+    };
     format!("perl -e 'exit(syscall({number}, 16, {pid}, 0, 0) == 0 ? 0 : 1)'")
 }
 
@@ -47,12 +67,17 @@ fn attach(pid: u32) -> String {
 async fn a_probe_is_denied_everything() {
     for sandbox in walls().await {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let [root, outside, home] = ["root", "outside", "home"].map(|name| folder.path().join(name));
+        let [root, outside, home] =
+            ["root", "outside", "home"].map(|name| folder.path().join(name));
         for folder in [&root, &outside, &home.join(".ssh")] {
             std::fs::create_dir_all(folder).unwrap();
         }
         std::fs::write(home.join(".ssh/id_ed25519"), CANARY).unwrap();
-        let options = Options { home: Some(home.clone()), sandbox: sandbox.clone(), ..Options::new(launcher()) };
+        let options = Options {
+            home: Some(home.clone()),
+            sandbox: sandbox.clone(),
+            ..Options::new(launcher())
+        };
         let workspace = Workspace::open(&root, options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -75,11 +100,24 @@ async fn a_probe_is_denied_everything() {
             }
             let result = run(&workspace, &command).await;
             assert_ne!(result["exit_code"], 0, "{sandbox:?} {command}: {result}");
-            assert!(!result.to_string().contains(CANARY), "{sandbox:?} {command}: {result}");
+            assert!(
+                !result.to_string().contains(CANARY),
+                "{sandbox:?} {command}: {result}"
+            );
         }
-        assert!(other.try_wait().unwrap().is_none(), "{sandbox:?}: a process outside was ended");
-        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "{sandbox:?}");
-        assert!(listener.accept().is_err(), "{sandbox:?}: the command reached a server");
+        assert!(
+            other.try_wait().unwrap().is_none(),
+            "{sandbox:?}: a process outside was ended"
+        );
+        assert_eq!(
+            std::fs::read_dir(&outside).unwrap().count(),
+            0,
+            "{sandbox:?}"
+        );
+        assert!(
+            listener.accept().is_err(),
+            "{sandbox:?}: the command reached a server"
+        );
         let result = run(&workspace, "echo inside > a.txt && cat a.txt").await;
         assert_eq!(result["stdout"], "inside\n", "{sandbox:?}: {result}");
         other.kill().unwrap();
@@ -93,14 +131,24 @@ async fn without_a_wall_the_probe_succeeds() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let workspace = Workspace::open(folder.path(), Options::new(launcher())).unwrap();
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
-    assert_eq!(run(&workspace, &format!("kill -0 {}", other.id())).await["exit_code"], 0);
-    assert_eq!(run(&workspace, &format!("kill -TERM {}", other.id())).await["exit_code"], 0);
+    assert_eq!(
+        run(&workspace, &format!("kill -0 {}", other.id())).await["exit_code"],
+        0
+    );
+    assert_eq!(
+        run(&workspace, &format!("kill -TERM {}", other.id())).await["exit_code"],
+        0
+    );
     other.wait().unwrap();
 }
 
 /// From Linux 6.12 on.
 fn landlock_holds_signals() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let numbers: Vec<u32> = release.split(['.', '-']).take(2).map(|part| part.parse().unwrap()).collect();
+    let numbers: Vec<u32> = release
+        .split(['.', '-'])
+        .take(2)
+        .map(|part| part.parse().unwrap())
+        .collect();
     numbers >= vec![6, 12]
 }

@@ -13,23 +13,43 @@ impl Step<'_, '_> {
     /// Runs the tasks of an ended plan again that failed, were skipped or cancelled.
     pub(crate) fn retry_plan(&mut self, plan: Plan, request: &str) -> Result<Answer, Refusal> {
         if self.session.kind != Kind::Project || self.session.turn.is_some() {
-            return Err(Refusal::new(ErrorCode::Conflict, "The session is busy; retry when its turn has ended"));
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The session is busy; retry when its turn has ended",
+            ));
         }
         let is_open = |task: &&Task| task.status != TaskStatus::Completed;
-        // One that was cancelled while its results were joined has no task to run, but no answer either.
-        if !plan.status.has_ended() || plan.status == PlanStatus::Completed || plan.tasks.is_empty() {
-            return Err(Refusal::new(ErrorCode::Conflict, "The plan has no tasks to run again"));
+        // One that was cancelled while its results were joined has no task to run, but no answer
+        // either.
+        if !plan.status.has_ended() || plan.status == PlanStatus::Completed || plan.tasks.is_empty()
+        {
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The plan has no tasks to run again",
+            ));
         }
         // A plan that a person refused, or never saw, does not start this way.
         if plan.requires_approval && plan.tasks.iter().all(never_ran) {
-            return Err(Refusal::new(ErrorCode::Conflict, "None of the plan's tasks has run; send the request again"));
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "None of the plan's tasks has run; send the request again",
+            ));
         }
-        let gone = plan.tasks.iter().filter(is_open).find(|task| self.world.team.get(&task.agent).is_none());
+        let gone = plan
+            .tasks
+            .iter()
+            .filter(is_open)
+            .find(|task| self.world.team.get(&task.agent).is_none());
         if let Some(task) = gone {
             let message = format!("Agent not found: {}", task.agent);
-            return Err(Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str()));
+            return Err(
+                Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str())
+            );
         }
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let span = Span {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
         let workflow = Workflow {
             plan_id: plan.plan_id,
             workflow_id: plan.workflow_id,
@@ -45,7 +65,13 @@ impl Step<'_, '_> {
         // As with a new message: nobody handed this over.
         self.session.last_switch = None;
         let request = without_middle(request, MAX_REQUEST_BYTES);
-        self.session.turn = Some(Turn { id: span.turn, message_id, request, work, said: Vec::new() });
+        self.session.turn = Some(Turn {
+            id: span.turn,
+            message_id,
+            request,
+            work,
+            said: Vec::new(),
+        });
         // What had failed is open again, for everybody who looks.
         self.show_plan();
         Ok(Answer::Span(span))
@@ -60,7 +86,9 @@ impl TaskState {
     /// A task of a stored plan that is run again where it did not end well.
     fn again(task: Task) -> Self {
         let state = match task.result {
-            Some(result) if task.status == TaskStatus::Completed => TaskProgress::Completed { result },
+            Some(result) if task.status == TaskStatus::Completed => {
+                TaskProgress::Completed { result }
+            }
             _ => TaskProgress::Pending,
         };
         Self {

@@ -11,8 +11,15 @@ use crate::{Effect, Session};
 impl Session {
     /// How the tasks of the plan stand, if there is one.
     pub(crate) fn task_statuses(&self) -> Option<(PlanId, Vec<TaskStatus>)> {
-        let workflow = self.turn.as_ref()?.workflow().filter(|workflow| !workflow.tasks.is_empty())?;
-        Some((workflow.plan_id.clone(), workflow.tasks.iter().map(TaskState::status).collect()))
+        let workflow = self
+            .turn
+            .as_ref()?
+            .workflow()
+            .filter(|workflow| !workflow.tasks.is_empty())?;
+        Some((
+            workflow.plan_id.clone(),
+            workflow.tasks.iter().map(TaskState::status).collect(),
+        ))
     }
 }
 
@@ -26,7 +33,9 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn save_plan(&mut self, ended: Option<PlanStatus>) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let plan = Box::new(workflow.plan(ended));
         if ended.is_some() {
             self.note_plan(&plan);
@@ -45,7 +54,10 @@ impl Step<'_, '_> {
 
     /// The size of what a joined answer is made of, by the estimate.
     pub(crate) fn workflow_result_tokens(&self) -> u64 {
-        let results = self.workflow().map(|(_, workflow)| workflow.handed_on(|_| true)).unwrap_or_default();
+        let results = self
+            .workflow()
+            .map(|(_, workflow)| workflow.handed_on(|_| true))
+            .unwrap_or_default();
         results.iter().map(|result| tokens_of_text(result)).sum()
     }
 

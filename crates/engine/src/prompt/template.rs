@@ -16,7 +16,11 @@ pub(super) fn uses(template: &str, name: &str) -> bool {
 
 /// A placeholder without a value becomes empty.
 pub(super) fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> Expanded {
-    let mut expanded = Expanded { text: String::new(), missing: Vec::new(), unknown: Vec::new() };
+    let mut expanded = Expanded {
+        text: String::new(),
+        missing: Vec::new(),
+        unknown: Vec::new(),
+    };
     for part in parts(template) {
         match part {
             Part::Text(text) => expanded.text.push_str(text),

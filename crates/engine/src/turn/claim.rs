@@ -1,7 +1,8 @@
 //! Who runs a client tool call: claims, leases, and results that come after they lapsed.
 
 use codelab_protocol::{
-    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Origin, Role, Tool, TurnId, TurnStatus,
+    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Origin, Role, Tool, TurnId,
+    TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,19 +33,36 @@ impl Step<'_, '_> {
         known: Option<KnownCall>,
     ) -> Result<Answer, Refusal> {
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(Phase::AwaitingResult { claim: Some(claim), .. }) if claim.client_id != client_id => {
+            Some(Phase::AwaitingResult {
+                claim: Some(claim), ..
+            }) if claim.client_id != client_id => {
                 return Err(claimed(&call_id, "Another client runs this call"));
             }
             Some(Phase::AwaitingResult { .. }) => {}
             Some(Phase::AwaitingApproval { .. }) => {
-                return Err(Refusal::new(ErrorCode::Conflict, "The call is not approved yet"));
+                return Err(Refusal::new(
+                    ErrorCode::Conflict,
+                    "The call is not approved yet",
+                ));
             }
-            Some(_) => return Err(Refusal::new(ErrorCode::Conflict, "The call is not one that a client runs")),
+            Some(_) => {
+                return Err(Refusal::new(
+                    ErrorCode::Conflict,
+                    "The call is not one that a client runs",
+                ));
+            }
             None => return Err(ended_or_unknown(&call_id, known.is_some())),
         }
-        let elsewhere = self.session.bound.as_ref().is_some_and(|bound| *bound != client_id);
+        let elsewhere = self
+            .session
+            .bound
+            .as_ref()
+            .is_some_and(|bound| *bound != client_id);
         if elsewhere && !bound_is_gone {
-            return Err(claimed(&call_id, "The session is bound to another client, in another folder"));
+            return Err(claimed(
+                &call_id,
+                "The session is bound to another client, in another folder",
+            ));
         }
         self.session.bound = Some(client_id.clone());
         let until = self.world.now.plus_seconds(LEASE_SECONDS);
@@ -53,7 +71,10 @@ impl Step<'_, '_> {
                 if let Phase::AwaitingResult { call, claim, .. } = &mut thread.phase
                     && call.call_id == call_id
                 {
-                    *claim = Some(Claim { client_id: client_id.clone(), until });
+                    *claim = Some(Claim {
+                        client_id: client_id.clone(),
+                        until,
+                    });
                 }
             }
         }
@@ -61,11 +82,20 @@ impl Step<'_, '_> {
     }
 
     /// Results come from whoever claimed the call; the runtime realm has no claims.
-    pub(crate) fn check_holder(&self, claim: Option<&Claim>, client: Option<&ClientId>) -> Result<(), Refusal> {
-        if self.session.kind == Kind::Runtime || claim.map(|claim| &claim.client_id) == client && client.is_some() {
+    pub(crate) fn check_holder(
+        &self,
+        claim: Option<&Claim>,
+        client: Option<&ClientId>,
+    ) -> Result<(), Refusal> {
+        if self.session.kind == Kind::Runtime
+            || claim.map(|claim| &claim.client_id) == client && client.is_some()
+        {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::ToolCallClaimed, "The call is not claimed by this client"))
+        Err(Refusal::new(
+            ErrorCode::ToolCallClaimed,
+            "The call is not claimed by this client",
+        ))
     }
 
     /// A client lets go of the session; what it was running has an unknown outcome.
@@ -75,7 +105,9 @@ impl Step<'_, '_> {
             self.changed = true;
         }
         while let Some(lane) = self.claimed_by(client_id) {
-            let Some(thread) = self.take_thread(lane) else { break };
+            let Some(thread) = self.take_thread(lane) else {
+                break;
+            };
             self.lease_lapsed(thread);
         }
         Answer::Nothing
@@ -83,12 +115,22 @@ impl Step<'_, '_> {
 
     fn claimed_by(&self, client_id: &ClientId) -> Option<Lane> {
         let holds = |thread: &&Thread| matches!(&thread.phase, Phase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
-        self.session.turn.as_ref()?.threads().find(holds).map(Thread::lane)
+        self.session
+            .turn
+            .as_ref()?
+            .threads()
+            .find(holds)
+            .map(Thread::lane)
     }
 
     /// The lease ran out: the person and the model are told that nobody knows whether it ran.
     pub(crate) fn lease_lapsed(&mut self, thread: Thread) {
-        let Phase::AwaitingResult { call, claim: Some(claim), .. } = thread.phase.clone() else {
+        let Phase::AwaitingResult {
+            call,
+            claim: Some(claim),
+            ..
+        } = thread.phase.clone()
+        else {
             return self.put(thread);
         };
         let OpenCall { call_id, tool, .. } = &call;
@@ -99,7 +141,12 @@ impl Step<'_, '_> {
             tool.as_str()
         );
         self.note_error(&message);
-        self.tool_message(&thread, call_id, tool.as_str(), format!("Outcome unknown. {message}"));
+        self.tool_message(
+            &thread,
+            call_id,
+            tool.as_str(),
+            format!("Outcome unknown. {message}"),
+        );
         if self.session.late.len() >= MAX_LATE_CALLS {
             self.session.late.pop_front();
         }
@@ -114,28 +161,59 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn take_late(&mut self, call_id: &CallId, client_id: &ClientId) -> Option<LateCall> {
-        let found =
-            self.session.late.iter().position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
+        let found = self
+            .session
+            .late
+            .iter()
+            .position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
         self.session.late.remove(found)
     }
 
     /// Shown, and read by the model at its next step.
     pub(crate) fn late_result(&mut self, late: LateCall, result: Value, digest: Digest) -> Answer {
-        let span = Span { turn: late.turn, after_seq: self.session.last_seq };
+        let span = Span {
+            turn: late.turn,
+            after_seq: self.session.last_seq,
+        };
         let status = CallStatus::Finished;
         let call_id = late.call_id.clone();
-        self.effects.push(Effect::CallClosed { call_id, status, result_digest: Some(digest), span: Some(span) });
+        self.effects.push(Effect::CallClosed {
+            call_id,
+            status,
+            result_digest: Some(digest),
+            span: Some(span),
+        });
         let tool = late.tool.as_str();
-        let text = format!("Late result of {tool} ({}), whose outcome was unknown: {}", late.call_id, text_of(&result));
+        let text = format!(
+            "Late result of {tool} ({}), whose outcome was unknown: {}",
+            late.call_id,
+            text_of(&result)
+        );
         self.show_late_result(&late, result);
-        let message = Message { name: Some(tool.to_owned()), ..self.new_message(Role::Tool, text) };
-        // A task that has ended is not asked again; the session's own history is read by whoever comes next.
-        let plan = self.session.turn.as_ref().filter(|turn| turn.id == late.turn).and_then(Turn::workflow);
-        let is_open =
-            |origin: &Origin| plan.zip(origin.task_id.as_ref()).is_some_and(|(plan, task)| plan.is_open(task));
+        let message = Message {
+            name: Some(tool.to_owned()),
+            ..self.new_message(Role::Tool, text)
+        };
+        // A task that has ended is not asked again; the session's own history is read by whoever
+        // comes next.
+        let plan = self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.id == late.turn)
+            .and_then(Turn::workflow);
+        let is_open = |origin: &Origin| {
+            plan.zip(origin.task_id.as_ref())
+                .is_some_and(|(plan, task)| plan.is_open(task))
+        };
         let task = late.task.clone().filter(is_open);
         self.message(late.turn, task, message);
-        match self.session.turn.as_ref().filter(|turn| turn.id == late.turn) {
+        match self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.id == late.turn)
+        {
             Some(turn) => turn.suspended().map_or(Answer::Span(span), Answer::Now),
             None => Answer::Now(TurnStatus::Completed),
         }

@@ -1,8 +1,8 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, Role, TurnId, TurnStatus,
+    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message,
+    MessageId, ModelOutput, Role, TurnId, TurnStatus,
 };
 
 use super::{COMPLETED, Phase, Thread, Turn, Work, error_data};
@@ -12,12 +12,21 @@ use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, or
 
 impl Step<'_, '_> {
     /// `response` is what the agent answered, `completion` how the runtime's last chunk puts it.
-    pub(crate) fn complete_thread(&mut self, mut thread: Thread, response: String, completion: String) {
+    pub(crate) fn complete_thread(
+        &mut self,
+        mut thread: Thread,
+        response: String,
+        completion: String,
+    ) {
         self.leave(&mut thread, Some(WorkOutcome::Succeeded));
         if self.session.kind == Kind::Runtime {
             let agent = self.session.current.clone();
             self.return_home(thread.turn, "turn_completed");
-            let completion = Completion { status: CompletionStatus::Success, message: completion, agent };
+            let completion = Completion {
+                status: CompletionStatus::Success,
+                message: completion,
+                agent,
+            };
             self.event(thread.turn, ChunkBody::Completion(completion));
             return self.end_turn(TurnStatus::Completed);
         }
@@ -48,7 +57,11 @@ impl Step<'_, '_> {
             (false, false) => format!("{said}\n\n{result}"),
         };
         self.keep_answer(&mut thread, message_id, output, content.clone(), Vec::new());
-        let completion = if result.trim().is_empty() { COMPLETED.to_owned() } else { result };
+        let completion = if result.trim().is_empty() {
+            COMPLETED.to_owned()
+        } else {
+            result
+        };
         self.complete_thread(thread, content, completion);
     }
 
@@ -74,7 +87,8 @@ impl Step<'_, '_> {
         self.end_turn(TurnStatus::Failed);
     }
 
-    /// A person allowed no more spending: what the agent did so far is the answer. Where it did nothing, the call failed.
+    /// A person allowed no more spending: what the agent did so far is the answer. Where it did
+    /// nothing, the call failed.
     pub(crate) fn stop_thread(&mut self, mut thread: Thread, error: ErrorData) {
         if thread.steps == 0 {
             return self.fail_thread(thread, error);
@@ -83,7 +97,10 @@ impl Step<'_, '_> {
         self.note_error(&error.message);
         let done = match thread.said() {
             Some(said) => said.to_owned(),
-            None => format!("{} has written no answer yet (model steps: {}).", thread.agent, thread.steps),
+            None => format!(
+                "{} has written no answer yet (model steps: {}).",
+                thread.agent, thread.steps
+            ),
         };
         let response = format!("{done}\n\nStopped here. {}.", error.message);
         self.remember_work(&thread, &response, false);
@@ -100,7 +117,8 @@ impl Step<'_, '_> {
         self.end_turn(TurnStatus::Completed);
     }
 
-    /// In a project the next message is planned anew, or names its agent. A way back is one only from where a switch led.
+    /// In a project the next message is planned anew, or names its agent. A way back is one only
+    /// from where a switch led.
     fn leave_direct(&mut self, turn: TurnId, reason: &str) {
         match self.session.last_switch {
             Some(_) if self.session.current != orchestrator() => {
@@ -128,12 +146,25 @@ impl Step<'_, '_> {
         if thread.steps == 0 {
             return;
         }
-        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else { return };
+        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else {
+            return;
+        };
         let task = self.task_of(thread).and_then(|origin| origin.task_id);
-        let asked = turn.workflow().zip(thread.lane.task()).and_then(|(workflow, task)| workflow.description(task));
+        let asked = turn
+            .workflow()
+            .zip(thread.lane.task())
+            .and_then(|(workflow, task)| workflow.description(task));
         let asked = cut(asked.unwrap_or(&turn.request), MAX_REMEMBERED_REQUEST_BYTES);
-        let text = format!("User: {asked}\nAssistant: {}", cut(response, MAX_RESULT_BYTES));
-        self.effects.push(Effect::Remember(Interaction { agent: thread.agent.clone(), task, success, text }));
+        let text = format!(
+            "User: {asked}\nAssistant: {}",
+            cut(response, MAX_RESULT_BYTES)
+        );
+        self.effects.push(Effect::Remember(Interaction {
+            agent: thread.agent.clone(),
+            task,
+            success,
+            text,
+        }));
     }
 
     /// The turn is over; the message that waits longest starts the next one.
@@ -147,7 +178,11 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn cancel(&mut self, drop_queue: bool) -> Answer {
-        let dropped = if drop_queue { std::mem::take(&mut self.session.queue) } else { Default::default() };
+        let dropped = if drop_queue {
+            std::mem::take(&mut self.session.queue)
+        } else {
+            Default::default()
+        };
         let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
         for waiting in dropped {
             self.cancelled_event(waiting.turn);
@@ -171,12 +206,16 @@ impl Step<'_, '_> {
     }
 
     fn cancel_turn(&mut self) -> TurnStatus {
-        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return TurnStatus::Cancelled };
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            return TurnStatus::Cancelled;
+        };
         if self.in_workflow() {
             self.cancelled_event(id);
             self.cancel_workflow();
         } else {
-            self.take_thread(Lane::OWN).into_iter().for_each(|thread| self.cancel_thread(thread));
+            self.take_thread(Lane::OWN)
+                .into_iter()
+                .for_each(|thread| self.cancel_thread(thread));
             self.cancelled_event(id);
         }
         match self.session.kind {
@@ -191,12 +230,19 @@ impl Step<'_, '_> {
     /// A direct call goes with its agent. A plan goes on without the agent's tasks.
     pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
         let turn = self.session.turn.as_ref();
-        let threads = turn.into_iter().flat_map(Turn::threads).filter(|thread| thread.agent == *agent);
+        let threads = turn
+            .into_iter()
+            .flat_map(Turn::threads)
+            .filter(|thread| thread.agent == *agent);
         let lanes: Vec<Lane> = threads.map(Thread::lane).collect();
         if lanes.contains(&Lane::OWN) {
             return self.cancel(false);
         }
-        for thread in lanes.into_iter().filter_map(|lane| self.take_thread(lane)).collect::<Vec<_>>() {
+        for thread in lanes
+            .into_iter()
+            .filter_map(|lane| self.take_thread(lane))
+            .collect::<Vec<_>>()
+        {
             self.cancel_thread(thread.clone());
             let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
             self.note_error(&error.message);
@@ -209,7 +255,10 @@ impl Step<'_, '_> {
     pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
         match thread.phase.clone() {
-            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued | Phase::AwaitingRoom => {}
+            Phase::Routing { .. }
+            | Phase::Thinking { .. }
+            | Phase::Queued
+            | Phase::AwaitingRoom => {}
             Phase::AwaitingResult { call, .. } => {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
@@ -218,9 +267,12 @@ impl Step<'_, '_> {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
             // Tasks that go on may wait for the same answer.
-            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
+            Phase::AwaitingBudget { approval, .. }
+                if self.waiting_thread(&approval.call_id).is_some() => {}
             Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
-            Phase::AwaitingAnswer { call_id, .. } => self.cancel_call(&thread, &call_id, "ask_followup_question"),
+            Phase::AwaitingAnswer { call_id, .. } => {
+                self.cancel_call(&thread, &call_id, "ask_followup_question")
+            }
         }
         for call in std::mem::take(&mut thread.waiting_calls) {
             self.tool_message(&thread, &call.call_id, &call.name, CANCELLED.to_owned());
@@ -234,7 +286,10 @@ impl Step<'_, '_> {
     }
 
     fn cancelled_event(&mut self, turn: TurnId) {
-        self.show_turn_error(turn, error_data(ErrorCode::Cancelled, "The turn was cancelled"));
+        self.show_turn_error(
+            turn,
+            error_data(ErrorCode::Cancelled, "The turn was cancelled"),
+        );
     }
 
     pub(crate) fn begin_next(&mut self) {
@@ -252,7 +307,9 @@ impl Step<'_, '_> {
 
     /// Ends a workflow before its time, with everything in it.
     pub(crate) fn end_workflow_early(&mut self, error: ErrorData) {
-        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return };
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            return;
+        };
         self.note_error(&error.message);
         self.show_turn_error(id, error);
         self.cancel_workflow();

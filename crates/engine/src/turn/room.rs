@@ -1,6 +1,6 @@
-//! Room in a budget. A model call sets aside what it may take before it is made: the prompt, by the estimate, and the
-//! answer. One that does not fit gets a shorter answer or waits for the calls under way; only when none is under way and
-//! the least answer does not fit is a person asked.
+//! Room in a budget. A model call sets aside what it may take before it is made: the prompt, by the
+//! estimate, and the answer. One that does not fit gets a shorter answer or waits for the calls
+//! under way; only when none is under way and the least answer does not fit is a person asked.
 
 use codelab_protocol::{AgentName, Message, Origin, TurnId};
 
@@ -77,7 +77,9 @@ impl CallSize {
     fn verdict(&self, standing: &Standing) -> Verdict {
         let others = standing.reserved != Spending::default();
         match self.longest_answer(standing) {
-            Some(answer) if !others || answer >= self.answer_tokens / LEAST_PART => Verdict::Fits(answer),
+            Some(answer) if !others || answer >= self.answer_tokens / LEAST_PART => {
+                Verdict::Fits(answer)
+            }
             None if !others => Verdict::Asks,
             Some(_) | None => Verdict::Waits,
         }
@@ -88,7 +90,9 @@ impl CallSize {
         let used = standing.spent.plus(standing.reserved);
         let by_tokens = match standing.budget.tokens {
             None => self.answer_tokens,
-            Some(limit) => limit.checked_sub(used.tokens)?.checked_sub(self.prompt_tokens)?,
+            Some(limit) => limit
+                .checked_sub(used.tokens)?
+                .checked_sub(self.prompt_tokens)?,
         };
         let by_usd = match standing.budget.usd {
             None => self.answer_tokens,
@@ -103,7 +107,11 @@ impl CallSize {
             return None;
         }
         // A cast of a float stops at the bounds of the type.
-        Some(if self.answer_token_usd > 0.0 { (usd / self.answer_token_usd) as u64 } else { u64::MAX })
+        Some(if self.answer_token_usd > 0.0 {
+            (usd / self.answer_token_usd) as u64
+        } else {
+            u64::MAX
+        })
     }
 }
 
@@ -119,19 +127,32 @@ impl Step<'_, '_> {
 
     pub(crate) fn set_aside(&mut self, lane: Lane, agent: &AgentName, size: CallSize) -> Room {
         if self.session.kind == Kind::Runtime {
-            return Room::Taken(Taken { spending: Spending::default(), max_tokens: None });
+            return Room::Taken(Taken {
+                spending: Spending::default(),
+                max_tokens: None,
+            });
         }
         if let Some(question) = self.unpriced(agent, &size) {
             return Room::Asks(question);
         }
         let own = self.standing(BudgetScope::Session);
-        let asks = |scope, standing| Room::Asks(BudgetQuestion { scope, standing, why: BudgetWhy::Used, model: None });
+        let asks = |scope, standing| {
+            Room::Asks(BudgetQuestion {
+                scope,
+                standing,
+                why: BudgetWhy::Used,
+                model: None,
+            })
+        };
         let answer_tokens = match size.verdict(&own) {
             Verdict::Fits(answer) => answer,
             Verdict::Waits => return Room::Waits,
             Verdict::Asks => return asks(BudgetScope::Session, own),
         };
-        let size = CallSize { answer_tokens, ..size };
+        let size = CallSize {
+            answer_tokens,
+            ..size
+        };
         let (mut shared, mut verdict) = (Standing::default(), Verdict::Waits);
         self.world.space.reserve(lane, &mut |standing| {
             (shared, verdict) = (*standing, size.verdict(standing));
@@ -144,22 +165,33 @@ impl Step<'_, '_> {
             Verdict::Fits(answer) => {
                 let is_bounded = own.budget.is_set() || shared.budget.is_set();
                 let max_tokens = is_bounded.then(|| u32::try_from(answer).unwrap_or(u32::MAX));
-                Room::Taken(Taken { spending: size.with_answer(answer), max_tokens })
+                Room::Taken(Taken {
+                    spending: size.with_answer(answer),
+                    max_tokens,
+                })
             }
             Verdict::Waits => Room::Waits,
             Verdict::Asks => asks(BudgetScope::Project, shared),
         }
     }
 
-    /// Dollars cannot be counted where the price is not known: a person says once whether that is fine.
+    /// Dollars cannot be counted where the price is not known: a person says once whether that is
+    /// fine.
     fn unpriced(&self, agent: &AgentName, size: &CallSize) -> Option<BudgetQuestion> {
         if size.is_priced || self.session.unpriced_allowed {
             return None;
         }
         let bounded = |scope: &BudgetScope| self.standing(*scope).budget.usd.is_some();
-        let scope = [BudgetScope::Session, BudgetScope::Project].into_iter().find(bounded)?;
+        let scope = [BudgetScope::Session, BudgetScope::Project]
+            .into_iter()
+            .find(bounded)?;
         let (standing, model) = (self.standing(scope), Some(self.world.space.model_of(agent)));
-        Some(BudgetQuestion { scope, standing, why: BudgetWhy::Unpriced, model })
+        Some(BudgetQuestion {
+            scope,
+            standing,
+            why: BudgetWhy::Unpriced,
+            model,
+        })
     }
 
     /// Whether a call would only wait for others now.
@@ -171,13 +203,17 @@ impl Step<'_, '_> {
             Verdict::Waits => true,
             Verdict::Asks => false,
             Verdict::Fits(answer_tokens) => {
-                let size = CallSize { answer_tokens, ..size };
+                let size = CallSize {
+                    answer_tokens,
+                    ..size
+                };
                 size.verdict(&self.world.space.standing()) == Verdict::Waits
             }
         }
     }
 
-    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no place meanwhile.
+    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no place
+    /// meanwhile.
     pub(crate) fn await_room(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
         thread.phase = Phase::AwaitingRoom;
@@ -191,7 +227,9 @@ impl Step<'_, '_> {
         let threads = self.session.turn.iter().flat_map(Turn::threads);
         let waiting: Vec<Lane> = threads.filter(waits).map(Thread::lane).collect();
         for lane in waiting {
-            let Some(thread) = self.take_thread(lane) else { continue };
+            let Some(thread) = self.take_thread(lane) else {
+                continue;
+            };
             match self.would_wait(&thread.agent, self.step_size(&thread)) {
                 true => self.put(thread),
                 false => self.work(thread),
@@ -200,13 +238,16 @@ impl Step<'_, '_> {
     }
 
     fn give_workflow_room(&mut self) {
-        let Some(WorkflowPhase::AwaitingRoom { next }) = self.workflow_phase() else { return };
+        let Some(WorkflowPhase::AwaitingRoom { next }) = self.workflow_phase() else {
+            return;
+        };
         if !self.would_wait(&orchestrator(), self.own_size(&next)) {
             self.own_call(*next);
         }
     }
 
-    /// What the thread's next call takes: as its last one, and what was said since; the first one by the estimate alone.
+    /// What the thread's next call takes: as its last one, and what was said since; the first one
+    /// by the estimate alone.
     pub(crate) fn step_size(&self, thread: &Thread) -> CallSize {
         let said = self.said_in(thread);
         let prompt_tokens = match thread.prompt_tokens {
@@ -214,37 +255,67 @@ impl Step<'_, '_> {
             None => {
                 let fixed = self.world.space.prompt_tokens(&thread.agent, thread.lane);
                 // A task is shown what was said in the session, its own request included.
-                let earlier = self.earlier_tokens((thread.lane == Lane::OWN).then_some(thread.turn));
+                let earlier =
+                    self.earlier_tokens((thread.lane == Lane::OWN).then_some(thread.turn));
                 fixed.saturating_add(earlier).saturating_add(said)
             }
         };
-        let own = self.world.team.get(&thread.agent).and_then(|agent| agent.max_tokens);
-        self.size(&thread.agent, prompt_tokens, own.map_or(DEFAULT_ANSWER_TOKENS, u64::from))
+        let own = self
+            .world
+            .team
+            .get(&thread.agent)
+            .and_then(|agent| agent.max_tokens);
+        self.size(
+            &thread.agent,
+            prompt_tokens,
+            own.map_or(DEFAULT_ANSWER_TOKENS, u64::from),
+        )
     }
 
     /// What a call of the workflow itself takes.
     pub(crate) fn own_size(&self, next: &WorkflowPhase) -> CallSize {
-        let request = self.session.turn.as_ref().map_or(0, |turn| tokens_of_text(&turn.request));
+        let request = self
+            .session
+            .turn
+            .as_ref()
+            .map_or(0, |turn| tokens_of_text(&turn.request));
         let told = match next {
             WorkflowPhase::Joining { .. } => self.workflow_result_tokens(),
             WorkflowPhase::Planning { repair, .. } => {
-                let repair = repair.as_ref().map_or(0, |repair| tokens_of_text(&repair.answer));
+                let repair = repair
+                    .as_ref()
+                    .map_or(0, |repair| tokens_of_text(&repair.answer));
                 let agents = self.world.team.specialists();
                 let agents: u64 = agents.map(|agent| tokens_of_text(&agent.description)).sum();
                 let before = self.session.turn.as_ref().map(|turn| turn.id);
-                agents.saturating_add(repair).saturating_add(self.earlier_tokens(before))
+                agents
+                    .saturating_add(repair)
+                    .saturating_add(self.earlier_tokens(before))
             }
             _ => 0,
         };
-        let prompt_tokens = ORCHESTRATOR_PROMPT_TOKENS.saturating_add(request).saturating_add(told);
-        self.size(&orchestrator(), prompt_tokens, ORCHESTRATOR_MAX_TOKENS.into())
+        let prompt_tokens = ORCHESTRATOR_PROMPT_TOKENS
+            .saturating_add(request)
+            .saturating_add(told);
+        self.size(
+            &orchestrator(),
+            prompt_tokens,
+            ORCHESTRATOR_MAX_TOKENS.into(),
+        )
     }
 
-    pub(crate) fn size(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> CallSize {
+    pub(crate) fn size(
+        &self,
+        agent: &AgentName,
+        prompt_tokens: u64,
+        answer_tokens: u64,
+    ) -> CallSize {
         let space = &*self.world.space;
         let prompt_usd = space.call_cost_usd(agent, prompt_tokens, 0);
         const MANY: u64 = 1_000_000;
-        let answer_token_usd = space.call_cost_usd(agent, 0, MANY).map(|usd| usd / MANY as f64);
+        let answer_token_usd = space
+            .call_cost_usd(agent, 0, MANY)
+            .map(|usd| usd / MANY as f64);
         CallSize {
             prompt_tokens,
             answer_tokens,
@@ -257,7 +328,12 @@ impl Step<'_, '_> {
     /// What prompts show of earlier turns, or of all with no turn named.
     fn earlier_tokens(&self, before: Option<TurnId>) -> u64 {
         let limits = &self.world.limits.prompt;
-        let shown = self.session.said.iter().rev().filter(|said| before.is_none_or(|turn| said.turn < turn));
+        let shown = self
+            .session
+            .said
+            .iter()
+            .rev()
+            .filter(|said| before.is_none_or(|turn| said.turn < turn));
         let tokens: u64 = shown.take(limits.messages).map(|said| said.tokens).sum();
         tokens.min(limits.tokens as u64)
     }
@@ -265,7 +341,11 @@ impl Step<'_, '_> {
     /// What was said in the thread since its last call.
     fn said_in(&self, thread: &Thread) -> u64 {
         let task = self.origin(thread).task_id;
-        let said = self.session.turn.as_ref().and_then(|turn| turn.said.iter().find(|said| said.task == task));
+        let said = self
+            .session
+            .turn
+            .as_ref()
+            .and_then(|turn| turn.said.iter().find(|said| said.task == task));
         said.map_or(0, |said| said.tokens)
     }
 
@@ -281,13 +361,20 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Counts what a thread or the session has been told, so that the size of a prompt is known without its history.
-    pub(crate) fn count_for_room(&mut self, turn: TurnId, task: Option<&Origin>, message: &Message) {
+    /// Counts what a thread or the session has been told, so that the size of a prompt is known
+    /// without its history.
+    pub(crate) fn count_for_room(
+        &mut self,
+        turn: TurnId,
+        task: Option<&Origin>,
+        message: &Message,
+    ) {
         if self.session.kind == Kind::Runtime {
             return;
         }
         let limits = &self.world.limits.prompt;
-        let tokens = (estimated_size(message) as u64).min(tokens_of_bytes(limits.tool_result_bytes));
+        let tokens =
+            (estimated_size(message) as u64).min(tokens_of_bytes(limits.tool_result_bytes));
         if task.is_none() {
             self.session.said.push_back(Said { turn, tokens });
             // One more than prompts show of earlier turns: the newest is the current one's request.

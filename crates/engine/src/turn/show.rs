@@ -1,10 +1,11 @@
 //! What people see of a turn: chunks in the runtime realm, chat events in a project.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, AssistantMessage, CallId,
-    CallOutcome, ChatError, ChatEventBody, ChatQuestion, ChatToolCall, ChatToolResult, ChunkBody, DirectAgentCall,
-    ErrorData, Message, MessageCreated, ModelOutput, Origin, Question, SwitchAgent, TaskCompleted, Tool, ToolCallChunk,
-    ToolCallClosed, ToolResultChunk, TurnId, WorkflowId,
+    AgentName, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
+    AssistantMessage, CallId, CallOutcome, ChatError, ChatEventBody, ChatQuestion, ChatToolCall,
+    ChatToolResult, ChunkBody, DirectAgentCall, ErrorData, Message, MessageCreated, ModelOutput,
+    Origin, Question, SwitchAgent, TaskCompleted, Tool, ToolCallChunk, ToolCallClosed,
+    ToolResultChunk, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
@@ -29,9 +30,18 @@ impl Step<'_, '_> {
         self.session.kind == Kind::Runtime
     }
 
-    pub(crate) fn show_user_message(&mut self, turn: TurnId, message: &Message, workflow_id: Option<WorkflowId>) {
+    pub(crate) fn show_user_message(
+        &mut self,
+        turn: TurnId,
+        message: &Message,
+        workflow_id: Option<WorkflowId>,
+    ) {
         if !self.is_runtime() {
-            let created = MessageCreated { origin: Origin::default(), message: message.clone(), workflow_id };
+            let created = MessageCreated {
+                origin: Origin::default(),
+                message: message.clone(),
+                workflow_id,
+            };
             self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
         }
     }
@@ -41,21 +51,45 @@ impl Step<'_, '_> {
         if !self.is_runtime() {
             let workflow = self.session.turn.as_ref().and_then(Turn::workflow);
             let workflow_id = workflow.map(|workflow| workflow.workflow_id().clone());
-            let created = MessageCreated { origin: self.origin(thread), message: message.clone(), workflow_id };
-            self.event(thread.turn, ChatEventBody::MessageCreated(Box::new(created)));
+            let created = MessageCreated {
+                origin: self.origin(thread),
+                message: message.clone(),
+                workflow_id,
+            };
+            self.event(
+                thread.turn,
+                ChatEventBody::MessageCreated(Box::new(created)),
+            );
         }
     }
 
     pub(crate) fn show_message(&mut self, turn: TurnId, message: &Message, task: Option<Origin>) {
         let (message, origin) = (message.clone(), task.unwrap_or_default());
-        let created = MessageCreated { origin, message, workflow_id: None };
+        let created = MessageCreated {
+            origin,
+            message,
+            workflow_id: None,
+        };
         self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
     }
 
     pub(crate) fn show_direct_call(&mut self, turn: TurnId, agent: &AgentName) {
-        let Some(message_id) = self.session.turn.as_ref().map(|turn| turn.message_id.clone()) else { return };
+        let Some(message_id) = self
+            .session
+            .turn
+            .as_ref()
+            .map(|turn| turn.message_id.clone())
+        else {
+            return;
+        };
         self.session.current = agent.clone();
-        self.event(turn, ChatEventBody::DirectAgentCall(DirectAgentCall { agent: agent.clone(), message_id }));
+        self.event(
+            turn,
+            ChatEventBody::DirectAgentCall(DirectAgentCall {
+                agent: agent.clone(),
+                message_id,
+            }),
+        );
     }
 
     /// What the agent said, where it said anything.
@@ -91,7 +125,11 @@ impl Step<'_, '_> {
     /// How an agent stands that the thread came to or left.
     pub(crate) fn show_left(&mut self, thread: &Thread, agent: AgentName, status: AgentStatus) {
         if !self.is_runtime() {
-            let changed = AgentStatusChanged { agent, status, origin: self.origin(thread) };
+            let changed = AgentStatusChanged {
+                agent,
+                status,
+                origin: self.origin(thread),
+            };
             self.event(thread.turn, ChatEventBody::AgentStatusChanged(changed));
         }
     }
@@ -101,7 +139,10 @@ impl Step<'_, '_> {
             true => self.event(thread.turn, ChunkBody::Error(error)),
             false => {
                 let origin = self.origin(thread);
-                self.event(thread.turn, ChatEventBody::Error(ChatError { error, origin }));
+                self.event(
+                    thread.turn,
+                    ChatEventBody::Error(ChatError { error, origin }),
+                );
             }
         }
     }
@@ -109,17 +150,43 @@ impl Step<'_, '_> {
     pub(crate) fn show_turn_error(&mut self, turn: TurnId, error: ErrorData) {
         match self.is_runtime() {
             true => self.event(turn, ChunkBody::Error(error)),
-            false => self.event(turn, ChatEventBody::Error(ChatError { error, origin: Origin::default() })),
+            false => self.event(
+                turn,
+                ChatEventBody::Error(ChatError {
+                    error,
+                    origin: Origin::default(),
+                }),
+            ),
         }
     }
 
-    pub(crate) fn show_result(&mut self, thread: &Thread, call_id: &CallId, tool: &str, result: Value, late: bool) {
+    pub(crate) fn show_result(
+        &mut self,
+        thread: &Thread,
+        call_id: &CallId,
+        tool: &str,
+        result: Value,
+        late: bool,
+    ) {
         let (call_id, tool_name) = (call_id.clone(), tool.to_owned());
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::ToolResult(ToolResultChunk { call_id, tool_name, result })),
+            true => self.event(
+                thread.turn,
+                ChunkBody::ToolResult(ToolResultChunk {
+                    call_id,
+                    tool_name,
+                    result,
+                }),
+            ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatToolResult { call_id, tool_name, result, late, origin };
+                let shown = ChatToolResult {
+                    call_id,
+                    tool_name,
+                    result,
+                    late,
+                    origin,
+                };
                 self.event(thread.turn, ChatEventBody::ToolResult(shown));
             }
         }
@@ -135,7 +202,13 @@ impl Step<'_, '_> {
     /// A person answered a question; the runtime realm's reader is that person.
     pub(crate) fn show_answered(&mut self, thread: &Thread, call_id: &CallId, answer: &str) {
         if !self.is_runtime() {
-            self.show_result(thread, call_id, Tool::AskFollowupQuestion.as_str(), answer.into(), false);
+            self.show_result(
+                thread,
+                call_id,
+                Tool::AskFollowupQuestion.as_str(),
+                answer.into(),
+                false,
+            );
             self.show_closed(thread, call_id, CallOutcome::Completed);
         }
     }
@@ -153,18 +226,41 @@ impl Step<'_, '_> {
 
     pub(crate) fn show_closed(&mut self, thread: &Thread, call_id: &CallId, outcome: CallOutcome) {
         if !self.is_runtime() {
-            let closed = ToolCallClosed { call_id: call_id.clone(), outcome };
+            let closed = ToolCallClosed {
+                call_id: call_id.clone(),
+                outcome,
+            };
             self.event(thread.turn, ChatEventBody::ToolCallClosed(closed));
         }
     }
 
-    pub(crate) fn show_question(&mut self, thread: &Thread, call_id: &CallId, question: String, options: Vec<String>) {
+    pub(crate) fn show_question(
+        &mut self,
+        thread: &Thread,
+        call_id: &CallId,
+        question: String,
+        options: Vec<String>,
+    ) {
         let (call_id, agent) = (call_id.clone(), thread.agent.clone());
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::Question(Question { call_id, question, options, agent })),
+            true => self.event(
+                thread.turn,
+                ChunkBody::Question(Question {
+                    call_id,
+                    question,
+                    options,
+                    agent,
+                }),
+            ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatQuestion { call_id, question, options, agent, origin };
+                let shown = ChatQuestion {
+                    call_id,
+                    question,
+                    options,
+                    agent,
+                    origin,
+                };
                 self.event(thread.turn, ChatEventBody::Question(shown));
             }
         }
@@ -175,19 +271,34 @@ impl Step<'_, '_> {
             true => self.event(thread.turn, ChunkBody::ToolCall(call)),
             false => {
                 let client_attached = self.world.space.client_attached();
-                let shown = ChatToolCall { call, client_attached, origin: self.origin(thread) };
+                let shown = ChatToolCall {
+                    call,
+                    client_attached,
+                    origin: self.origin(thread),
+                };
                 self.event(thread.turn, ChatEventBody::ToolCall(Box::new(shown)));
             }
         }
     }
 
     /// `call` is how the runtime realm shows the question.
-    pub(crate) fn show_approval(&mut self, thread: &Thread, approval: &Approval, call: Option<ToolCallChunk>) {
+    pub(crate) fn show_approval(
+        &mut self,
+        thread: &Thread,
+        approval: &Approval,
+        call: Option<ToolCallChunk>,
+    ) {
         if self.is_runtime() {
-            return call.into_iter().for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
+            return call
+                .into_iter()
+                .for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
         }
         let agent = Some(thread.agent.clone());
-        let shown = ApprovalRequest { approval: approval.info(), agent, origin: self.origin(thread) };
+        let shown = ApprovalRequest {
+            approval: approval.info(),
+            agent,
+            origin: self.origin(thread),
+        };
         self.event(thread.turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
     }
 
@@ -215,9 +326,12 @@ impl Step<'_, '_> {
         self.event(turn, ChatEventBody::ApprovalResolved(resolved));
     }
 
-    /// The end of a direct call that has an answer; `success` says whether it is the agent's last word.
+    /// The end of a direct call that has an answer; `success` says whether it is the agent's last
+    /// word.
     pub(crate) fn show_completed(&mut self, thread: &Thread, response: String, success: bool) {
-        let Some(message_id) = thread.answer_id.clone() else { return };
+        let Some(message_id) = thread.answer_id.clone() else {
+            return;
+        };
         let completed = TaskCompleted {
             origin: self.origin(thread),
             agent: thread.agent.clone(),

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId, ModelOutput,
-    RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus, Usage,
+    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
+    ModelOutput, RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 use super::{COMPLETED, Room, cut, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
-use crate::{Answer, Approval, BudgetScope, BudgetWhy, Closed, Kind, Lane, ModelCallId, Place, Spending};
+use crate::{
+    Answer, Approval, BudgetScope, BudgetWhy, Closed, Kind, Lane, ModelCallId, Place, Spending,
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Thread {
@@ -24,7 +26,8 @@ pub struct Thread {
     pub(crate) switches: u32,
     pub(crate) last_call: Option<Digest>,
     pub(crate) repeats: u32,
-    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls = "sequence"`).
+    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
+    /// "sequence"`).
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a place, or waits for one.
     pub(crate) place: Option<AgentName>,
@@ -52,7 +55,8 @@ pub struct Thread {
     /// What the last model call read, as it was reported.
     #[serde(default)]
     pub(crate) prompt_tokens: Option<u64>,
-    /// What the agent of a project said last, for the answer of a turn that is stopped; its beginning.
+    /// What the agent of a project said last, for the answer of a turn that is stopped; its
+    /// beginning.
     #[serde(default)]
     pub(crate) said: Option<String>,
     /// What the person should know about the last answer.
@@ -79,9 +83,16 @@ pub enum Phase {
     /// The agent's model works on the next step.
     Thinking { message_id: MessageId, attempt: u32 },
     /// A client runs a tool.
-    AwaitingResult { call: OpenCall, deadline: Timestamp, claim: Option<Claim> },
+    AwaitingResult {
+        call: OpenCall,
+        deadline: Timestamp,
+        claim: Option<Claim>,
+    },
     /// A person decides about a tool call.
-    AwaitingApproval { call: OpenCall, approval: Box<Approval> },
+    AwaitingApproval {
+        call: OpenCall,
+        approval: Box<Approval>,
+    },
     /// A person answers a question.
     AwaitingAnswer { call_id: CallId, asked_seq: u64 },
     /// The budget has no room for the next call before others end.
@@ -124,16 +135,22 @@ impl Phase {
     /// How the thread stands when it waits for someone outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match self {
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
+                None
+            }
             Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
-            Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => Some(TurnStatus::AwaitingApproval),
+            Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => {
+                Some(TurnStatus::AwaitingApproval)
+            }
             Self::AwaitingAnswer { .. } => Some(TurnStatus::AwaitingAnswer),
         }
     }
 
     pub fn approval(&self) -> Option<&Approval> {
         match self {
-            Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => Some(approval),
+            Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => {
+                Some(approval)
+            }
             _ => None,
         }
     }
@@ -141,10 +158,14 @@ impl Phase {
     /// The call, approval or question that somebody outside ends.
     pub fn call_id(&self) -> Option<&CallId> {
         match self {
-            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => Some(&call.call_id),
+            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => {
+                Some(&call.call_id)
+            }
             Self::AwaitingAnswer { call_id, .. } => Some(call_id),
             Self::AwaitingBudget { approval, .. } => Some(&approval.call_id),
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
+                None
+            }
         }
     }
 }
@@ -224,7 +245,12 @@ impl Thread {
             Phase::Thinking { attempt, .. } => (self.steps, attempt),
             _ => return None,
         };
-        Some(ModelCallId { turn: self.turn, lane: self.lane, step, attempt })
+        Some(ModelCallId {
+            turn: self.turn,
+            lane: self.lane,
+            step,
+            attempt,
+        })
     }
 
     /// The message that the model call under way will become.
@@ -286,7 +312,8 @@ impl Step<'_, '_> {
         Answer::Nothing
     }
 
-    /// A task whose call will not be made now must not stand as one that is in it: that would be failed after the restart.
+    /// A task whose call will not be made now must not stand as one that is in it: that would be
+    /// failed after the restart.
     fn waits_for_restart(&self, thread: &Thread) -> bool {
         self.world.stopping && thread.lane != Lane::OWN
     }
@@ -317,7 +344,10 @@ impl Step<'_, '_> {
     pub(crate) fn think(&mut self, mut thread: Thread) {
         if thread.steps >= self.world.limits.steps {
             let limit = self.world.limits.steps;
-            let mut error = error_data(ErrorCode::StepLimit, &format!("The turn reached its limit of {limit} steps"));
+            let mut error = error_data(
+                ErrorCode::StepLimit,
+                &format!("The turn reached its limit of {limit} steps"),
+            );
             error.details.insert("steps".to_owned(), limit.into());
             return self.fail_thread(thread, error);
         }
@@ -327,11 +357,20 @@ impl Step<'_, '_> {
             Room::Asks(question) => return self.ask_for_budget(thread, question),
         };
         thread.steps += 1;
-        let LostCall { message_id, attempt } = match thread.lost.take() {
+        let LostCall {
+            message_id,
+            attempt,
+        } = match thread.lost.take() {
             Some(lost) => lost,
-            None => LostCall { message_id: self.world.ids.message_id(), attempt: 0 },
+            None => LostCall {
+                message_id: self.world.ids.message_id(),
+                attempt: 0,
+            },
         };
-        thread.phase = Phase::Thinking { message_id, attempt };
+        thread.phase = Phase::Thinking {
+            message_id,
+            attempt,
+        };
         self.call_model(&thread, max_tokens);
         self.put(thread);
     }
@@ -348,22 +387,47 @@ impl Step<'_, '_> {
         self.put(thread);
     }
 
-    pub(crate) fn answered_by_model(&mut self, mut thread: Thread, message_id: MessageId, output: ModelOutput) {
+    pub(crate) fn answered_by_model(
+        &mut self,
+        mut thread: Thread,
+        message_id: MessageId,
+        output: ModelOutput,
+    ) {
         self.progressed(&thread, &output);
         if output.tool_calls.is_empty() {
             if output.text.trim().is_empty() {
                 return self.fail_thread(thread, empty_answer(&output));
             }
-            self.keep_answer(&mut thread, message_id, &output, output.text.clone(), Vec::new());
+            self.keep_answer(
+                &mut thread,
+                message_id,
+                &output,
+                output.text.clone(),
+                Vec::new(),
+            );
             return self.complete_thread(thread, output.text, COMPLETED.to_owned());
         }
-        let calls: Vec<PlannedCall> = output.tool_calls.iter().map(|raw| self.plan_call(raw)).collect();
-        let only = if calls.len() == 1 { calls.first() } else { None };
+        let calls: Vec<PlannedCall> = output
+            .tool_calls
+            .iter()
+            .map(|raw| self.plan_call(raw))
+            .collect();
+        let only = if calls.len() == 1 {
+            calls.first()
+        } else {
+            None
+        };
         if let Some(result) = only.and_then(|call| self.attempted_completion(&thread, call)) {
             return self.completed_by_tool(thread, message_id, &output, result);
         }
         let recorded = calls.iter().map(PlannedCall::record).collect();
-        self.keep_answer(&mut thread, message_id, &output, output.text.clone(), recorded);
+        self.keep_answer(
+            &mut thread,
+            message_id,
+            &output,
+            output.text.clone(),
+            recorded,
+        );
         let too_many = calls.len() > MAX_CALLS_PER_ANSWER;
         let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
         if calls.len() > 1 && (reject || too_many) {
@@ -408,7 +472,11 @@ impl Step<'_, '_> {
     }
 
     fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
-        let text = if raw.arguments.trim().is_empty() { "{}" } else { raw.arguments.as_str() };
+        let text = if raw.arguments.trim().is_empty() {
+            "{}"
+        } else {
+            raw.arguments.as_str()
+        };
         let arguments = match serde_json::from_str::<Value>(text) {
             Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
                 Err("the arguments are nested too deeply".to_owned())
@@ -417,19 +485,32 @@ impl Step<'_, '_> {
             Ok(_) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
         };
-        PlannedCall { call_id: self.world.ids.call_id(), name: raw.name.clone(), arguments }
+        PlannedCall {
+            call_id: self.world.ids.call_id(),
+            name: raw.name.clone(),
+            arguments,
+        }
     }
 }
 
 impl PlannedCall {
-    /// The call as it stands in the history, and goes back to the model: with a name that every upstream takes, and
-    /// without arguments that are no object.
+    /// The call as it stands in the history, and goes back to the model: with a name that every
+    /// upstream takes, and without arguments that are no object.
     fn record(&self) -> ToolCall {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let name: String = self.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+        let name: String = self
+            .name
+            .chars()
+            .take(64)
+            .map(|c| if fits(c) { c } else { '_' })
+            .collect();
         ToolCall {
             call_id: self.call_id.clone(),
-            name: if name.is_empty() { "unknown".to_owned() } else { name },
+            name: if name.is_empty() {
+                "unknown".to_owned()
+            } else {
+                name
+            },
             arguments: self.arguments.clone().unwrap_or_default(),
         }
     }
@@ -444,19 +525,28 @@ pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Says why there is nothing, where the model's server did: an answer that was withheld, or all spent on thoughts.
+/// Says why there is nothing, where the model's server did: an answer that was withheld, or all
+/// spent on thoughts.
 fn empty_answer(output: &ModelOutput) -> ErrorData {
     let message = "The model gave an empty answer";
     if output.warnings.is_empty() {
         return error_data(ErrorCode::LlmError, message);
     }
-    let mut error = error_data(ErrorCode::LlmError, &format!("{message}: {}", output.warnings.join(" ")));
-    error.details.insert("warnings".to_owned(), output.warnings.clone().into());
+    let mut error = error_data(
+        ErrorCode::LlmError,
+        &format!("{message}: {}", output.warnings.join(" ")),
+    );
+    error
+        .details
+        .insert("warnings".to_owned(), output.warnings.clone().into());
     error
 }
 
 fn unavailable(closed: Closed) -> ErrorData {
     let mut error = error_data(closed.code, &closed.why);
-    error.details.insert("retry_after_seconds".to_owned(), closed.retry_after_seconds.into());
+    error.details.insert(
+        "retry_after_seconds".to_owned(),
+        closed.retry_after_seconds.into(),
+    );
     error
 }

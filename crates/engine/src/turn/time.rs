@@ -6,20 +6,29 @@ use super::thread::LostCall;
 use super::{OpenCall, Phase, REFUSED, Thread, Turn, Work, error_data};
 use crate::session::Step;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome};
+use crate::{
+    Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome,
+};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.phase {
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => approval.expires_at,
-            Phase::AwaitingResult { claim: Some(claim), .. } => Some(claim.until),
+            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
+                approval.expires_at
+            }
+            Phase::AwaitingResult {
+                claim: Some(claim), ..
+            } => Some(claim.until),
             Phase::AwaitingResult { deadline, .. } => Some(*deadline),
             Phase::Thinking { .. } => {
                 let left = self.limit_ms?.saturating_sub(self.worked_ms);
                 self.since.map(|since| since.plus_millis(left as i64))
             }
-            Phase::AwaitingAnswer { .. } | Phase::AwaitingRoom | Phase::Routing { .. } | Phase::Queued => None,
+            Phase::AwaitingAnswer { .. }
+            | Phase::AwaitingRoom
+            | Phase::Routing { .. }
+            | Phase::Queued => None,
         }
     }
 }
@@ -31,19 +40,29 @@ impl Step<'_, '_> {
             thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
         }
         self.release(thread);
-        let Some(agent) = thread.place.take() else { return };
-        let ended = outcome.map(|outcome| Ended { outcome, worked_ms: thread.worked_ms });
+        let Some(agent) = thread.place.take() else {
+            return;
+        };
+        let ended = outcome.map(|outcome| Ended {
+            outcome,
+            worked_ms: thread.worked_ms,
+        });
         let status = self.world.space.leave(thread.lane, &agent, ended);
         self.show_left(thread, agent, status);
     }
 
     /// A call that has not begun is not work: the clock of its thread stands still until it does.
     pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> Answer {
-        let wanted = |turn: &Turn| turn.threads().any(|thread| thread.model_call() == Some(call));
+        let wanted = |turn: &Turn| {
+            turn.threads()
+                .any(|thread| thread.model_call() == Some(call))
+        };
         if !self.session.turn.as_ref().is_some_and(wanted) {
             return Answer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
+        let Some(mut thread) = self.take_thread(call.lane) else {
+            return Answer::Nothing;
+        };
         match (waits, thread.since) {
             (true, Some(since)) => {
                 thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
@@ -63,19 +82,31 @@ impl Step<'_, '_> {
 
     /// The clock of a thread stands still while its model's server keeps it waiting.
     pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> Answer {
-        let Some(turn) = &mut self.session.turn else { return Answer::Nothing };
+        let Some(turn) = &mut self.session.turn else {
+            return Answer::Nothing;
+        };
         let waits = |thread: &&mut Thread| thread.model_call() == Some(call);
-        if let Some(since) = turn.threads_mut().into_iter().find(waits).and_then(|thread| thread.since.as_mut()) {
+        if let Some(since) = turn
+            .threads_mut()
+            .into_iter()
+            .find(waits)
+            .and_then(|thread| thread.since.as_mut())
+        {
             *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
             self.changed = true;
         }
         Answer::Nothing
     }
 
-    /// Expires what is due: an approval nobody gave, a result that never came, work that takes too long.
+    /// Expires what is due: an approval nobody gave, a result that never came, work that takes too
+    /// long.
     pub(crate) fn tick(&mut self) -> Answer {
         let now = self.world.now;
-        if self.session.next_deadline().is_none_or(|deadline| deadline > now) {
+        if self
+            .session
+            .next_deadline()
+            .is_none_or(|deadline| deadline > now)
+        {
             return Answer::Nothing;
         }
         self.plan_expired();
@@ -92,7 +123,11 @@ impl Step<'_, '_> {
         due.sort();
         for (_, lane) in due {
             // One that ended may have ended the turn, and the others with it.
-            if self.session.turn.as_ref().is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
+            if self
+                .session
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
                 && let Some(thread) = self.take_thread(lane)
             {
                 self.expired(thread);
@@ -117,7 +152,10 @@ impl Step<'_, '_> {
                         CallOutcome::Unknown,
                     ),
                     Kind::Project => (
-                        format!("No client took {} within {seconds} seconds, so it did not run", call.tool.as_str()),
+                        format!(
+                            "No client took {} within {seconds} seconds, so it did not run",
+                            call.tool.as_str()
+                        ),
                         CallOutcome::Expired,
                     ),
                 };
@@ -129,9 +167,10 @@ impl Step<'_, '_> {
                 let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
                 self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
             }
-            Phase::Routing { .. } | Phase::Queued | Phase::AwaitingRoom | Phase::AwaitingAnswer { .. } => {
-                self.put(thread)
-            }
+            Phase::Routing { .. }
+            | Phase::Queued
+            | Phase::AwaitingRoom
+            | Phase::AwaitingAnswer { .. } => self.put(thread),
         }
     }
 
@@ -144,8 +183,12 @@ impl Step<'_, '_> {
         outcome: CallOutcome,
         mut error: ErrorData,
     ) {
-        error.details.insert("call_id".to_owned(), call.call_id.as_str().into());
-        error.details.insert("tool_name".to_owned(), call.tool.as_str().into());
+        error
+            .details
+            .insert("call_id".to_owned(), call.call_id.as_str().into());
+        error
+            .details
+            .insert("tool_name".to_owned(), call.tool.as_str().into());
         self.close_call(&call.call_id, status);
         self.show_closed(&thread, &call.call_id, outcome);
         self.note_error(&error.message);
@@ -155,12 +198,18 @@ impl Step<'_, '_> {
         self.next_call(thread);
     }
 
-    /// Time stood still while nobody owned the session. A turn's own model call is made again; a task that was in one is
-    /// marked failed and can be retried.
+    /// Time stood still while nobody owned the session. A turn's own model call is made again; a
+    /// task that was in one is marked failed and can be retried.
     pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> Answer {
         self.session.epoch = epoch;
         self.changed = true;
-        let lanes: Vec<Lane> = self.session.turn.iter().flat_map(|turn| turn.threads()).map(Thread::lane).collect();
+        let lanes: Vec<Lane> = self
+            .session
+            .turn
+            .iter()
+            .flat_map(|turn| turn.threads())
+            .map(Thread::lane)
+            .collect();
         // It can end the turn; the next one's threads have lost nothing.
         self.workflow_recovered(down);
         for lane in lanes {
@@ -183,13 +232,21 @@ impl Step<'_, '_> {
                 let message = "The server stopped while this task was running";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking { attempt, .. } | Phase::Routing { attempt, .. } if *attempt >= MAX_ATTEMPTS => {
+            Phase::Thinking { attempt, .. } | Phase::Routing { attempt, .. }
+                if *attempt >= MAX_ATTEMPTS =>
+            {
                 self.leave(&mut thread, None);
                 let message = "The server stopped each time this answer was awaited";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking { message_id, attempt } => {
-                thread.lost = Some(LostCall { message_id: message_id.clone(), attempt: *attempt + 1 });
+            Phase::Thinking {
+                message_id,
+                attempt,
+            } => {
+                thread.lost = Some(LostCall {
+                    message_id: message_id.clone(),
+                    attempt: *attempt + 1,
+                });
                 // The step counts when it is made.
                 thread.steps = thread.steps.saturating_sub(1);
                 thread.place = None;
@@ -203,7 +260,9 @@ impl Step<'_, '_> {
                 thread.place = None;
                 return self.work(thread);
             }
-            Phase::AwaitingResult { deadline, claim, .. } => {
+            Phase::AwaitingResult {
+                deadline, claim, ..
+            } => {
                 *deadline = moved(*deadline, down);
                 if let Some(claim) = claim {
                     claim.until = moved(claim.until, down);
@@ -221,7 +280,10 @@ impl Step<'_, '_> {
         if let Some(expires_at) = approval.expires_at {
             let expires_at = moved(expires_at, down);
             approval.expires_at = Some(expires_at);
-            self.effects.push(Effect::ApprovalMoved { call_id: approval.call_id.clone(), expires_at });
+            self.effects.push(Effect::ApprovalMoved {
+                call_id: approval.call_id.clone(),
+                expires_at,
+            });
         }
     }
 
@@ -233,5 +295,7 @@ impl Step<'_, '_> {
 
 /// The time without a server does not count, and whoever comes back with it has a moment.
 fn moved(deadline: Timestamp, down: Downtime) -> Timestamp {
-    deadline.plus_millis(down.ms.max(0)).max(down.back_at.plus_seconds(RECOVERY_GRACE_SECONDS))
+    deadline
+        .plus_millis(down.ms.max(0))
+        .max(down.back_at.plus_seconds(RECOVERY_GRACE_SECONDS))
 }

@@ -59,7 +59,10 @@ impl Stage {
 
     /// A project with four agents.
     pub fn project() -> Self {
-        Self { team: PROJECT_TEAM.clone(), ..Self::new(Mode::Multi) }
+        Self {
+            team: PROJECT_TEAM.clone(),
+            ..Self::new(Mode::Multi)
+        }
     }
 
     pub fn world(&mut self) -> World<'_> {
@@ -81,13 +84,22 @@ static POLICY: LazyLock<Policy> = LazyLock::new(Policy::default);
 fn team(mode: Mode) -> Team {
     static TEAMS: LazyLock<[Team; 2]> =
         LazyLock::new(|| [Mode::Multi, Mode::Single].map(|m| Team::built_in(m).unwrap()));
-    TEAMS.iter().find(|team| team.mode() == mode).unwrap().clone()
+    TEAMS
+        .iter()
+        .find(|team| team.mode() == mode)
+        .unwrap()
+        .clone()
 }
 
 static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
     let read = "read_file, list_files, search_in_code, attempt_completion, ask_followup_question";
     let all = format!("{read}, write_file, create_directory, execute_command, switch_mode, echo");
-    let agents = [("coder", all.as_str()), ("analyzer", read), ("writer", read), ("researcher", read)];
+    let agents = [
+        ("coder", all.as_str()),
+        ("analyzer", read),
+        ("writer", read),
+        ("researcher", read),
+    ];
     let parsed = agents.map(|(name, tools)| {
         let text = format!("---\nname: agent_{name}\ndescription: d\nmax_tokens: 1000\ntools: [{tools}]\n---\nprompt");
         Agent::parse(&text).unwrap()
@@ -96,7 +108,12 @@ static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
 });
 
 pub fn session() -> Session {
-    Session::new(SessionId::parse("s").unwrap(), Kind::Runtime, Budget::default(), 1)
+    Session::new(
+        SessionId::parse("s").unwrap(),
+        Kind::Runtime,
+        Budget::default(),
+        1,
+    )
 }
 
 pub fn project_session(budget: Budget) -> Session {

@@ -1,4 +1,5 @@
-//! A worker space in memory: places with limits, closed agents, other people's work, prices and a budget.
+//! A worker space in memory: places with limits, closed agents, other people's work, prices and a
+//! budget.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -43,7 +44,12 @@ const FOREIGN: u32 = 1_000;
 
 impl TestSpace {
     pub fn new() -> Self {
-        Self { default_limit: 4, price_usd: Some(0.01), client_attached: true, ..Self::default() }
+        Self {
+            default_limit: 4,
+            price_usd: Some(0.01),
+            client_attached: true,
+            ..Self::default()
+        }
     }
 
     /// What a stopped server leaves: nothing but what was written down.
@@ -58,11 +64,19 @@ impl TestSpace {
     }
 
     pub fn others_enter(&mut self, agent: &AgentName) {
-        let next = FOREIGN + self.agents.values().map(|places| places.held.len() as u32).sum::<u32>();
+        let next = FOREIGN
+            + self
+                .agents
+                .values()
+                .map(|places| places.held.len() as u32)
+                .sum::<u32>();
         let limit = self.limit(agent);
         let places = self.agents.entry(agent.clone()).or_default();
         if places.held.len() < limit {
-            let free = (next..).map(Lane).find(|lane| !places.held.contains(lane)).unwrap();
+            let free = (next..)
+                .map(Lane)
+                .find(|lane| !places.held.contains(lane))
+                .unwrap();
             places.held.insert(free);
         }
     }
@@ -83,19 +97,37 @@ impl TestSpace {
     }
 
     pub fn limit(&self, agent: &AgentName) -> usize {
-        self.agents.get(agent).and_then(|places| places.limit).unwrap_or(self.default_limit)
+        self.agents
+            .get(agent)
+            .and_then(|places| places.limit)
+            .unwrap_or(self.default_limit)
     }
 
     /// The lanes that hold a place or wait for one.
     pub fn own_lanes(&self) -> BTreeSet<Lane> {
-        let of = |places: &Places| places.held.iter().chain(&places.waiting).copied().collect::<Vec<_>>();
-        let lanes = self.agents.values().flat_map(of).chain(self.losses.iter().copied());
+        let of = |places: &Places| {
+            places
+                .held
+                .iter()
+                .chain(&places.waiting)
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        let lanes = self
+            .agents
+            .values()
+            .flat_map(of)
+            .chain(self.losses.iter().copied());
         lanes.filter(|lane| lane.0 < FOREIGN).collect()
     }
 
     pub fn check_limits(&self) {
         for (agent, places) in &self.agents {
-            assert!(places.held.len() <= self.limit(agent), "{agent} works on {:?}", places.held);
+            assert!(
+                places.held.len() <= self.limit(agent),
+                "{agent} works on {:?}",
+                places.held
+            );
         }
     }
 
@@ -110,7 +142,9 @@ impl TestSpace {
 
     fn let_in(&mut self, agent: &AgentName) {
         let limit = self.limit(agent);
-        let Some(places) = self.agents.get_mut(agent) else { return };
+        let Some(places) = self.agents.get_mut(agent) else {
+            return;
+        };
         while places.held.len() < limit
             && let Some(next) = places.waiting.pop_front()
         {
@@ -134,7 +168,10 @@ impl Space for TestSpace {
     }
 
     fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
-        let somewhere = self.agents.values().any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
+        let somewhere = self
+            .agents
+            .values()
+            .any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
         assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
         let is_closed = self.agents.get(agent).is_some_and(|places| places.closed);
         if let Err(closed) = self.check(agent)
@@ -163,7 +200,10 @@ impl Space for TestSpace {
     }
 
     fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
-        assert!(!self.reserved.contains_key(&lane), "{lane:?} sets aside twice");
+        assert!(
+            !self.reserved.contains_key(&lane),
+            "{lane:?} sets aside twice"
+        );
         if let Some(taken) = fit(&self.standing()) {
             self.reserved.insert(lane, taken);
         }
@@ -175,8 +215,17 @@ impl Space for TestSpace {
     }
 
     fn standing(&self) -> Standing {
-        let reserved = self.reserved.values().copied().fold(self.others_reserved, Spending::plus);
-        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
+        let reserved = self
+            .reserved
+            .values()
+            .copied()
+            .fold(self.others_reserved, Spending::plus);
+        Standing {
+            budget: self.budget,
+            granted: self.granted,
+            spent: self.spent,
+            reserved,
+        }
     }
 
     fn set_budget(&mut self, budget: Budget, granted: Spending) {
@@ -196,7 +245,8 @@ impl Space for TestSpace {
     }
 
     fn call_cost_usd(&self, _: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
-        self.price_usd.map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
+        self.price_usd
+            .map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
     }
 
     fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {

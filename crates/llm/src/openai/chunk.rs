@@ -1,4 +1,5 @@
-//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even named.
+//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even
+//! named.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -68,7 +69,8 @@ pub struct FunctionDelta<'a> {
     pub arguments: Option<Arguments<'a>>,
 }
 
-/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always copy.
+/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always
+/// copy.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
@@ -90,8 +92,15 @@ impl WireUsage {
     pub fn to_usage(&self) -> Usage {
         let prompt_tokens = self.prompt_tokens.unwrap_or_default();
         let completion_tokens = self.completion_tokens.unwrap_or_default();
-        let total_tokens = self.total_tokens.unwrap_or(prompt_tokens.saturating_add(completion_tokens));
-        Usage { prompt_tokens, completion_tokens, total_tokens, cost_usd: None }
+        let total_tokens = self
+            .total_tokens
+            .unwrap_or(prompt_tokens.saturating_add(completion_tokens));
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens,
+            cost_usd: None,
+        }
     }
 }
 
@@ -104,7 +113,9 @@ impl<'a> Text<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ArgumentsVisitor).map(Arguments)
+        deserializer
+            .deserialize_any(ArgumentsVisitor)
+            .map(Arguments)
     }
 }
 

@@ -13,13 +13,14 @@ pub enum Expired {
     Idle,
 }
 
-/// One timer for a whole call. It is not moved with each byte, which would cost more than the byte: it fires, looks
-/// when something was last heard, and goes on waiting.
+/// One timer for a whole call. It is not moved with each byte, which would cost more than the byte:
+/// it fires, looks when something was last heard, and goes on waiting.
 pub struct Patience {
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
     idle: Duration,
-    /// When something last came; before the answer begins only the whole counts, because a model may read for long.
+    /// When something last came; before the answer begins only the whole counts, because a model
+    /// may read for long.
     heard: Option<Instant>,
     /// The last thing came right after the one before.
     is_burst: bool,
@@ -31,7 +32,13 @@ const BURST: Duration = Duration::from_millis(1);
 impl Patience {
     pub fn new(total: Duration, idle: Duration) -> Self {
         let deadline = Instant::now() + total;
-        Self { timer: Box::pin(sleep_until(deadline)), deadline, idle, heard: None, is_burst: false }
+        Self {
+            timer: Box::pin(sleep_until(deadline)),
+            deadline,
+            idle,
+            heard: None,
+            is_burst: false,
+        }
     }
 
     /// Waits for the work as long as there is patience.
@@ -51,7 +58,11 @@ impl Patience {
         let now = Instant::now();
         self.is_burst = self.heard.is_some_and(|before| now - before < BURST);
         self.heard = Some(now);
-        if now >= self.deadline { Err(Expired::Total) } else { Ok(()) }
+        if now >= self.deadline {
+            Err(Expired::Total)
+        } else {
+            Ok(())
+        }
     }
 
     /// A new attempt: nothing of its answer was heard yet.
@@ -66,7 +77,9 @@ impl Patience {
         self.heard = Some(now);
         // What a fast model has said by now comes with the head of its answer.
         self.is_burst = true;
-        self.timer.as_mut().reset(self.deadline.min(now + self.idle));
+        self.timer
+            .as_mut()
+            .reset(self.deadline.min(now + self.idle));
     }
 
     pub fn is_burst(&self) -> bool {
@@ -105,13 +118,20 @@ mod tests {
     async fn silence_ends_by_the_idle_limit_and_dribbling_by_the_total() {
         let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
         let begun = Instant::now();
-        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Total), "before the answer begins");
+        assert_eq!(
+            patience.bound(std::future::pending::<()>()).await,
+            Err(Expired::Total),
+            "before the answer begins"
+        );
         assert_eq!(begun.elapsed().as_secs(), 10);
 
         let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
         let begun = Instant::now();
         patience.answered();
-        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Idle));
+        assert_eq!(
+            patience.bound(std::future::pending::<()>()).await,
+            Err(Expired::Idle)
+        );
         assert_eq!(begun.elapsed().as_secs(), 3);
 
         let mut patience = Patience::new(10 * SECOND, 3 * SECOND);
@@ -142,7 +162,10 @@ mod tests {
         let mut patience = Patience::new(10 * SECOND, 10 * SECOND);
         patience.shorten(SECOND);
         let begun = Instant::now();
-        assert_eq!(patience.bound(std::future::pending::<()>()).await, Err(Expired::Total));
+        assert_eq!(
+            patience.bound(std::future::pending::<()>()).await,
+            Err(Expired::Total)
+        );
         assert_eq!(begun.elapsed().as_secs(), 1);
     }
 }

@@ -28,8 +28,12 @@ pub fn request() -> ModelRequest {
         agent: "coder".to_owned(),
         model: "gpt-4".to_owned(),
         messages: vec![
-            ModelMessage::System { content: "You are the coder.".to_owned() },
-            ModelMessage::User { content: "Привет".to_owned() },
+            ModelMessage::System {
+                content: "You are the coder.".to_owned(),
+            },
+            ModelMessage::User {
+                content: "Привет".to_owned(),
+            },
         ],
         tools: vec![Tool::ReadFile.spec()],
         temperature: Some(0.3),
@@ -50,5 +54,9 @@ pub async fn call_with(model: &OpenAiModel, request: &ModelRequest) -> Outcome {
         Heard::Waiting(wait) => waits.push(wait),
     };
     let result = model.call(request, &mut hear).await;
-    Outcome { result, shown, waits }
+    Outcome {
+        result,
+        shown,
+        waits,
+    }
 }

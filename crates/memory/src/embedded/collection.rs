@@ -1,4 +1,5 @@
-//! One open collection: its file, and the index that was read from it. All of it blocks: never call it on an async thread.
+//! One open collection: its file, and the index that was read from it. All of it blocks: never call
+//! it on an async thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +53,12 @@ impl Collection {
     }
 
     fn new(path: &Path, file: CollectionFile, index: Index) -> Self {
-        Self { path: path.to_owned(), file, index, is_spoiled: AtomicBool::new(false) }
+        Self {
+            path: path.to_owned(),
+            file,
+            index,
+            is_spoiled: AtomicBool::new(false),
+        }
     }
 
     pub fn is_spoiled(&self) -> bool {
@@ -68,7 +74,8 @@ impl Collection {
         self.index.count()
     }
 
-    /// Counts once it is flushed, like the deletions. The first addition decides whether there are dense vectors.
+    /// Counts once it is flushed, like the deletions. The first addition decides whether there are
+    /// dense vectors.
     pub fn upsert(&mut self, batch: Batch) -> Result<(), Failure> {
         let mut entries = Vec::with_capacity(batch.interactions.len() + 1);
         let mut new_layout = None;
@@ -98,7 +105,11 @@ impl Collection {
     }
 
     pub fn delete(&mut self, ids: Vec<InteractionId>) -> Result<(), Failure> {
-        let ids: Vec<u64> = ids.into_iter().map(|id| id.0).filter(|id| self.index.has(*id)).collect();
+        let ids: Vec<u64> = ids
+            .into_iter()
+            .map(|id| id.0)
+            .filter(|id| self.index.has(*id))
+            .collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -130,24 +141,38 @@ impl Collection {
         Ok(lists)
     }
 
-    fn by_meaning(&self, vector: &[f32], filter: &Filter, limit: usize) -> Result<Vec<Ranked>, Failure> {
+    fn by_meaning(
+        &self,
+        vector: &[f32],
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<Ranked>, Failure> {
         let vector = dense::normalized(vector.to_vec());
         let mut best = Best::new(limit);
         for document in self.index.by_meaning(&vector, filter, limit) {
             if let Some(exact) = self.with_record(document, |record| Ok(record.dense.clone()))? {
                 let score = dense::similarity(&vector, &exact);
-                best.offer(Ranked { score, timestamp: self.index.timestamp(document), document });
+                best.offer(Ranked {
+                    score,
+                    timestamp: self.index.timestamp(document),
+                    document,
+                });
             }
         }
         Ok(best.into_best_first())
     }
 
     fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
-        let hit = |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
+        let hit =
+            |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
         ranked.into_iter().map(hit).collect()
     }
 
-    fn with_record<T>(&self, document: u32, work: impl FnOnce(&Record) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with_record<T>(
+        &self,
+        document: u32,
+        work: impl FnOnce(&Record) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let entry = self.entry(document)?;
         match Entry::decode(&entry)? {
             Entry::Put(record) => work(&record),
@@ -155,7 +180,8 @@ impl Collection {
         }
     }
 
-    /// A document's entry. Checksums were looked at when the file was opened, so a change since then shows here or nowhere.
+    /// A document's entry. Checksums were looked at when the file was opened, so a change since
+    /// then shows here or nowhere.
     fn entry(&self, document: u32) -> Result<Vec<u8>, Failure> {
         let entry = self.file.read(self.index.position(document))?;
         match Entry::decode(&entry)? {
@@ -166,7 +192,11 @@ impl Collection {
 
     fn rewrite_if_wasteful(&mut self) -> Result<(), Failure> {
         let wasted = self.file.len().saturating_sub(self.index.live_bytes);
-        if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes { self.rewrite() } else { Ok(()) }
+        if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes {
+            self.rewrite()
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the file anew from what is to be found in it, so that nothing deleted is left in it.
@@ -201,7 +231,8 @@ impl Collection {
 
     pub fn flush(&self) -> Result<(), Failure> {
         let flushed = self.file.sync();
-        self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
+        self.is_spoiled
+            .fetch_or(flushed.is_err(), Ordering::Release);
         Ok(flushed?)
     }
 }

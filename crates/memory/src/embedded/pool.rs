@@ -1,7 +1,8 @@
-//! Which collections are open. Each has a lock of its own, so that a slow or broken one holds up nobody else; the
-//! blocking work behind the locks runs on a bounded number of threads.
+//! Which collections are open. Each has a lock of its own, so that a slow or broken one holds up
+//! nobody else; the blocking work behind the locks runs on a bounded number of threads.
 //!
-//! A lock's guard moves into the blocking work, so a dropped call can neither cut a write short nor let a second one in.
+//! A lock's guard moves into the blocking work, so a dropped call can neither cut a write short nor
+//! let a second one in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,12 @@ impl State {
 impl Pool {
     pub fn new(options: EmbeddedOptions) -> Arc<Self> {
         let threads = Arc::new(Semaphore::new(options.max_threads));
-        let pool = Self { options, slots: Mutex::default(), broken: Mutex::default(), threads };
+        let pool = Self {
+            options,
+            slots: Mutex::default(),
+            broken: Mutex::default(),
+            threads,
+        };
         let pool = Arc::new(pool);
         tokio::spawn(close_idle(Arc::downgrade(&pool), pool.options.idle_timeout));
         pool
@@ -94,8 +100,8 @@ impl Pool {
         result
     }
 
-    /// Runs `work` alone on the collection, open or not. It is closed if that fails: the next call meets what is on
-    /// disk, not what a failed write left in memory.
+    /// Runs `work` alone on the collection, open or not. It is closed if that fails: the next call
+    /// meets what is on disk, not what a failed write left in memory.
     pub async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -118,8 +124,9 @@ impl Pool {
         result
     }
 
-    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that takes most of the
-    /// time. Closed if `work` fails, as with `write`; a flush that fails spoils it, and the next call opens it anew.
+    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that
+    /// takes most of the time. Closed if `work` fails, as with `write`; a flush that fails spoils
+    /// it, and the next call opens it anew.
     pub async fn change(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -143,7 +150,8 @@ impl Pool {
         result
     }
 
-    /// Looks at the collection's file between two writes, without opening it: what is seen says nothing of its health.
+    /// Looks at the collection's file between two writes, without opening it: what is seen says
+    /// nothing of its health.
     pub async fn look<T: Send + 'static>(
         &self,
         name: &CollectionName,
@@ -158,12 +166,18 @@ impl Pool {
             })
             .await
         };
-        let seen = tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| MemoryError::unavailable(TOO_SLOW))?;
+        let seen = tokio::time::timeout(CALL_TIMEOUT, call)
+            .await
+            .map_err(|_| MemoryError::unavailable(TOO_SLOW))?;
         seen.map_err(MemoryError::unavailable)
     }
 
     /// Opens the collection if need be; for use inside `write` and `change`.
-    pub fn open<'a>(&self, name: &CollectionName, state: &'a mut State) -> Result<&'a mut Collection, Failure> {
+    pub fn open<'a>(
+        &self,
+        name: &CollectionName,
+        state: &'a mut State,
+    ) -> Result<&'a mut Collection, Failure> {
         let path = self.path(name);
         if state.must_be_opened() || !file::is_in_place(&path) {
             *state = State::Closed;
@@ -183,8 +197,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is left in it. Searches
-    /// wait, and however long it takes it is not given up half-way.
+    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is
+    /// left in it. Searches wait, and however long it takes it is not given up half-way.
     pub async fn rewrite(self: &Arc<Self>, name: &CollectionName) -> Result<(), MemoryError> {
         let mut guard = self.lock(name).write_owned().await;
         let (pool, collection) = (self.clone(), name.clone());
@@ -213,14 +227,20 @@ impl Pool {
     }
 
     pub async fn close_all(&self) {
-        let locks: Vec<_> = held(&self.slots).values().map(|slot| slot.lock.clone()).collect();
+        let locks: Vec<_> = held(&self.slots)
+            .values()
+            .map(|slot| slot.lock.clone())
+            .collect();
         for lock in locks {
             self.close(lock.write_owned().await).await;
         }
         self.forget_closed();
     }
 
-    async fn opened(self: &Arc<Self>, name: &CollectionName) -> Result<OwnedRwLockReadGuard<State>, Failure> {
+    async fn opened(
+        self: &Arc<Self>,
+        name: &CollectionName,
+    ) -> Result<OwnedRwLockReadGuard<State>, Failure> {
         let lock = self.lock(name);
         let guard = lock.clone().read_owned().await;
         if !guard.must_be_opened() {
@@ -238,7 +258,10 @@ impl Pool {
 
     fn lock(&self, name: &CollectionName) -> Arc<RwLock<State>> {
         let mut slots = held(&self.slots);
-        let new = || Slot { lock: Arc::new(RwLock::new(State::Closed)), used_at: Instant::now() };
+        let new = || Slot {
+            lock: Arc::new(RwLock::new(State::Closed)),
+            used_at: Instant::now(),
+        };
         let slot = slots.entry(name.clone()).or_insert_with(new);
         slot.used_at = Instant::now();
         slot.lock.clone()
@@ -255,7 +278,8 @@ impl Pool {
             let _permit = permit;
             work()
         });
-        task.await.unwrap_or_else(|error| Err(Failure::Broken(error.to_string())))
+        task.await
+            .unwrap_or_else(|error| Err(Failure::Broken(error.to_string())))
     }
 
     fn settle<T>(
@@ -272,7 +296,9 @@ impl Pool {
             }
             Ok(Err(Failure::Missing)) => {
                 held(&self.broken).remove(name);
-                return Err(MemoryError::NotFound { collection: name.clone() });
+                return Err(MemoryError::NotFound {
+                    collection: name.clone(),
+                });
             }
             Ok(Err(Failure::Broken(reason))) => reason,
             Err(_) => TOO_SLOW.into(),
@@ -285,8 +311,8 @@ impl Pool {
         Err(MemoryError::unavailable(reason))
     }
 
-    /// Closes the least recently used until at most `max_open` are open. One in use is passed over, so for a moment
-    /// there can be as many more as calls are under way.
+    /// Closes the least recently used until at most `max_open` are open. One in use is passed over,
+    /// so for a moment there can be as many more as calls are under way.
     async fn close_surplus(&self) {
         if held(&self.slots).len() <= self.options.max_open {
             return;
@@ -330,8 +356,10 @@ impl Pool {
 
     /// A slot that somebody holds stays, or two locks could stand for one file.
     fn forget_closed(&self) {
-        let is_closed = |lock: &RwLock<State>| lock.try_read().is_ok_and(|state| state.opened().is_none());
-        held(&self.slots).retain(|_, slot| Arc::strong_count(&slot.lock) > 1 || !is_closed(&slot.lock));
+        let is_closed =
+            |lock: &RwLock<State>| lock.try_read().is_ok_and(|state| state.opened().is_none());
+        held(&self.slots)
+            .retain(|_, slot| Arc::strong_count(&slot.lock) > 1 || !is_closed(&slot.lock));
     }
 }
 
@@ -339,7 +367,9 @@ async fn close_idle(pool: Weak<Pool>, idle_timeout: Duration) {
     loop {
         tokio::time::sleep(idle_timeout / 2).await;
         let Some(pool) = pool.upgrade() else { return };
-        let Some(time) = Instant::now().checked_sub(idle_timeout) else { continue };
+        let Some(time) = Instant::now().checked_sub(idle_timeout) else {
+            continue;
+        };
         pool.close_unused(pool.unused_since(time).into_iter()).await;
     }
 }

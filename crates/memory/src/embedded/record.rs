@@ -39,19 +39,28 @@ pub struct Record<'a> {
 
 impl<'a> Entry<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Failure> {
-        postcard::from_bytes(bytes).map_err(|error| Failure::Broken(format!("an entry cannot be read: {error}")))
+        postcard::from_bytes(bytes)
+            .map_err(|error| Failure::Broken(format!("an entry cannot be read: {error}")))
     }
 
     pub fn encode(&self) -> Result<Vec<u8>, Failure> {
-        postcard::to_allocvec(self).map_err(|error| Failure::Broken(format!("an entry cannot be written: {error}")))
+        postcard::to_allocvec(self)
+            .map_err(|error| Failure::Broken(format!("an entry cannot be written: {error}")))
     }
 }
 
 /// The entry that adds a point.
 pub fn put(point: Point) -> Result<Vec<u8>, Failure> {
-    let Point { interaction, sparse, dense } = point;
-    let metadata = serde_json::to_string(&interaction.metadata).map_err(|error| Failure::Broken(error.to_string()))?;
-    let (terms, weights) = sparse.map(|vector| (vector.indices, vector.values)).unwrap_or_default();
+    let Point {
+        interaction,
+        sparse,
+        dense,
+    } = point;
+    let metadata = serde_json::to_string(&interaction.metadata)
+        .map_err(|error| Failure::Broken(error.to_string()))?;
+    let (terms, weights) = sparse
+        .map(|vector| (vector.indices, vector.values))
+        .unwrap_or_default();
     let record = Record {
         id: interaction.id.0,
         timestamp: interaction.timestamp.as_millis(),
@@ -70,7 +79,8 @@ pub fn put(point: Point) -> Result<Vec<u8>, Failure> {
 
 impl Record<'_> {
     pub fn hit(&self, score: f32) -> Result<Hit, Failure> {
-        let metadata = serde_json::from_str(self.metadata).map_err(|error| Failure::Broken(error.to_string()))?;
+        let metadata = serde_json::from_str(self.metadata)
+            .map_err(|error| Failure::Broken(error.to_string()))?;
         Ok(Hit {
             id: InteractionId(self.id),
             text: self.text.to_owned(),

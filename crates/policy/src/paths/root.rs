@@ -5,8 +5,8 @@
 pub(crate) struct Root(Vec<String>);
 
 impl Root {
-    /// Nothing for a relative path, and nothing for the root of a file system or a folder directly beneath it, such as
-    /// `/home`: everything would be inside.
+    /// Nothing for a relative path, and nothing for the root of a file system or a folder directly
+    /// beneath it, such as `/home`: everything would be inside.
     pub fn new(path: &str) -> Option<Self> {
         const MIN_COMPONENTS: usize = 2;
         let components = components(path)?;
@@ -16,7 +16,9 @@ impl Root {
     /// An absolute path seen from the root, if it lies beneath; empty for the root itself.
     pub fn relative(&self, path: &str) -> Option<String> {
         let components = components(path)?;
-        components.strip_prefix(self.0.as_slice()).map(|rest| rest.join("/"))
+        components
+            .strip_prefix(self.0.as_slice())
+            .map(|rest| rest.join("/"))
     }
 }
 
@@ -64,7 +66,10 @@ mod tests {
             assert_eq!(Root::new(path), None, "{path}");
         }
         let windows = Root::new("C:\\work\\shop").unwrap();
-        assert_eq!(windows.relative("C:\\work\\shop\\src").as_deref(), Some("src"));
+        assert_eq!(
+            windows.relative("C:\\work\\shop\\src").as_deref(),
+            Some("src")
+        );
         assert_eq!(windows.relative("D:\\work\\shop\\src"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! One agent's slots and queue. Every change happens under its lock, and the queue never waits while a slot is free.
+//! One agent's slots and queue. Every change happens under its lock, and the queue never waits
+//! while a slot is free.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,20 +57,32 @@ pub(super) enum Admission {
 }
 
 impl Agent {
-    pub(super) fn new(name: AgentName, limits: BusLimits, concurrency_limit: u32, presence: Presence) -> Self {
+    pub(super) fn new(
+        name: AgentName,
+        limits: BusLimits,
+        concurrency_limit: u32,
+        presence: Presence,
+    ) -> Self {
         let state = State {
             presence,
             concurrency_limit: slots(concurrency_limit),
             next_ticket: 0,
             active: BTreeMap::new(),
             waiting: VecDeque::new(),
-            breaker: Breaker::Closed { failures_in_a_row: 0 },
+            breaker: Breaker::Closed {
+                failures_in_a_row: 0,
+            },
             processed: 0,
             failed: 0,
             busy: Duration::ZERO,
             last_activity: None,
         };
-        Self { name, limits, state: Mutex::new(state), ended: Notify::new() }
+        Self {
+            name,
+            limits,
+            state: Mutex::new(state),
+            ended: Notify::new(),
+        }
     }
 
     pub(super) fn become_known(&self, concurrency_limit: u32, presence: Presence) {
@@ -79,14 +92,16 @@ impl Agent {
         state.admit_waiting();
     }
 
-    /// Refuses what is new. The ticket returned is later than every task that is active or waits now.
+    /// Refuses what is new. The ticket returned is later than every task that is active or waits
+    /// now.
     pub(super) fn deregister(&self) -> Ticket {
         let mut state = self.state();
         state.presence = Presence::Deregistered;
         Ticket(state.next_ticket)
     }
 
-    /// Refuses what waits and what comes. The ticket returned is later than every task that is active now.
+    /// Refuses what waits and what comes. The ticket returned is later than every task that is
+    /// active now.
     pub(super) fn close(&self) -> Ticket {
         self.shut(Presence::Closed, Reason::Deregistered)
     }
@@ -146,7 +161,10 @@ impl Agent {
                 state.failed += 1;
                 let (failures, pause) = (self.limits.breaker_failures, self.limits.breaker_pause);
                 if state.breaker.failed(ticket, failures, pause, now) {
-                    state.refuse_waiting(Unavailable { reason: Reason::Broken, retry_after: pause });
+                    state.refuse_waiting(Unavailable {
+                        reason: Reason::Broken,
+                        retry_after: pause,
+                    });
                 }
             }
             Outcome::Cancelled => state.breaker.left(ticket, now),
@@ -156,7 +174,8 @@ impl Agent {
         self.ended.notify_waiters();
     }
 
-    /// Gives back a slot or a place in the queue without a verdict; nothing to do after [`Agent::finish`].
+    /// Gives back a slot or a place in the queue without a verdict; nothing to do after
+    /// [`Agent::finish`].
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state();
         state.breaker.left(ticket, Instant::now());
@@ -164,7 +183,10 @@ impl Agent {
             state.admit_waiting();
             drop(state);
             self.ended.notify_waiters();
-        } else if let Ok(place) = state.waiting.binary_search_by_key(&ticket, |(waiting, _)| *waiting) {
+        } else if let Ok(place) = state
+            .waiting
+            .binary_search_by_key(&ticket, |(waiting, _)| *waiting)
+        {
             state.waiting.remove(place);
         }
     }
@@ -195,7 +217,13 @@ impl Agent {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn metrics(&self) -> AgentMetrics {
         let state = self.state();
-        let per_task = |amount: f64| if state.processed == 0 { 0.0 } else { amount / state.processed as f64 };
+        let per_task = |amount: f64| {
+            if state.processed == 0 {
+                0.0
+            } else {
+                amount / state.processed as f64
+            }
+        };
         AgentMetrics {
             tasks_processed: state.processed,
             tasks_failed: state.failed,
@@ -215,7 +243,11 @@ impl Agent {
         load.waiting += state.waiting.len();
         load.processed += state.processed;
         load.full_queues += usize::from(state.waiting.len() >= self.limits.queue_length);
-        let oldest = state.active.values().map(|since| now.duration_since(*since)).max();
+        let oldest = state
+            .active
+            .values()
+            .map(|since| now.duration_since(*since))
+            .max();
         load.oldest_active = load.oldest_active.max(oldest);
     }
 
@@ -241,9 +273,12 @@ impl State {
 
     fn admit_waiting(&mut self) {
         while self.active.len() < self.concurrency_limit {
-            let Some((ticket, grant)) = self.waiting.pop_front() else { return };
+            let Some((ticket, grant)) = self.waiting.pop_front() else {
+                return;
+            };
             self.start(ticket);
-            // A receiver that is gone is being dropped this moment, and gives the slot back by its ticket.
+            // A receiver that is gone is being dropped this moment, and gives the slot back by its
+            // ticket.
             let _ = grant.send(Ok(()));
         }
     }
@@ -270,12 +305,17 @@ fn gate(state: &State, queue_length: usize, begun: bool) -> Result<Gate, Unavail
     match state.presence {
         Presence::Registered => {}
         Presence::Deregistered if begun => {}
-        Presence::Deregistered | Presence::Closed => return Err(Unavailable::by_hand(Reason::Deregistered)),
+        Presence::Deregistered | Presence::Closed => {
+            return Err(Unavailable::by_hand(Reason::Deregistered));
+        }
         Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
     }
     let gate = state.breaker.gate(Instant::now());
     if let Gate::Shut { retry_after } = gate {
-        return Err(Unavailable { reason: Reason::Broken, retry_after });
+        return Err(Unavailable {
+            reason: Reason::Broken,
+            retry_after,
+        });
     }
     if !state.has_slot() && state.waiting.len() >= queue_length {
         return Err(Unavailable::queue_full());

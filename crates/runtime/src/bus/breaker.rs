@@ -1,4 +1,5 @@
-//! When an agent is left alone after failing again and again. Pure: the time comes in, nothing waits here.
+//! When an agent is left alone after failing again and again. Pure: the time comes in, nothing
+//! waits here.
 
 use std::time::Duration;
 
@@ -37,8 +38,12 @@ impl Breaker {
         match self {
             Self::Closed { .. } => Gate::Free,
             Self::Open { until } if *until <= now => Gate::TrialOnly,
-            Self::Open { until } => Gate::Shut { retry_after: *until - now },
-            Self::Trial { .. } => Gate::Shut { retry_after: TRIAL_RETRY_AFTER },
+            Self::Open { until } => Gate::Shut {
+                retry_after: *until - now,
+            },
+            Self::Trial { .. } => Gate::Shut {
+                retry_after: TRIAL_RETRY_AFTER,
+            },
         }
     }
 
@@ -46,17 +51,28 @@ impl Breaker {
         matches!(self, Self::Closed { .. })
     }
 
-    /// While it is open only the trial's own success counts: tasks from before say nothing about now.
+    /// While it is open only the trial's own success counts: tasks from before say nothing about
+    /// now.
     pub(super) fn succeeded(&mut self, ticket: Ticket) {
         match self {
             Self::Closed { failures_in_a_row } => *failures_in_a_row = 0,
-            Self::Trial { ticket: trial } if *trial == ticket => *self = Self::Closed { failures_in_a_row: 0 },
+            Self::Trial { ticket: trial } if *trial == ticket => {
+                *self = Self::Closed {
+                    failures_in_a_row: 0,
+                }
+            }
             Self::Open { .. } | Self::Trial { .. } => {}
         }
     }
 
     /// Whether it opened just now.
-    pub(super) fn failed(&mut self, ticket: Ticket, limit: u32, pause: Duration, now: Instant) -> bool {
+    pub(super) fn failed(
+        &mut self,
+        ticket: Ticket,
+        limit: u32,
+        pause: Duration,
+        now: Instant,
+    ) -> bool {
         let opens = match self {
             Self::Closed { failures_in_a_row } => {
                 *failures_in_a_row = failures_in_a_row.saturating_add(1);

@@ -1,7 +1,8 @@
 //! Whether Redis can be used now, and what it still has to be told to forget.
 //!
-//! The link is up only while commands are answered, the subscription lives, and nothing is owed. The first failure
-//! takes it down, and from then on nobody waits for Redis until the supervisor has brought it up again.
+//! The link is up only while commands are answered, the subscription lives, and nothing is owed.
+//! The first failure takes it down, and from then on nobody waits for Redis until the supervisor
+//! has brought it up again.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,8 @@ enum Way {
     Down { since: Timestamp },
 }
 
-/// Which of the links of this process, one after another, so that a late failure harms only its own.
+/// Which of the links of this process, one after another, so that a late failure harms only its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkNumber(u64);
 
@@ -50,8 +52,17 @@ struct Owed {
 
 impl Link {
     pub(super) fn new() -> Self {
-        let state = State { way: Way::Down { since: clock::now() }, owed: Owed::default(), links: 0 };
-        Self { state: Mutex::new(state), fallen: Notify::new() }
+        let state = State {
+            way: Way::Down {
+                since: clock::now(),
+            },
+            owed: Owed::default(),
+            links: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            fallen: Notify::new(),
+        }
     }
 
     pub(super) fn remote(&self) -> Option<(LinkNumber, Remote)> {
@@ -93,8 +104,14 @@ impl Link {
         }
     }
 
-    /// Takes the link up unless something is owed. Memory starts anew first: messages were missed until now.
-    pub(super) fn raise(&self, remote: Remote, memory: &Memory, limits: &CacheLimits) -> Option<LinkNumber> {
+    /// Takes the link up unless something is owed. Memory starts anew first: messages were missed
+    /// until now.
+    pub(super) fn raise(
+        &self,
+        remote: Remote,
+        memory: &Memory,
+        limits: &CacheLimits,
+    ) -> Option<LinkNumber> {
         let mut state = self.state();
         if !state.owed.is_empty() {
             return None;
@@ -112,7 +129,9 @@ impl Link {
         if !matches!(state.way, Way::Up { number: current, .. } if current == number) {
             return false;
         }
-        state.way = Way::Down { since: clock::now() };
+        state.way = Way::Down {
+            since: clock::now(),
+        };
         memory.restart(limits.outage_ttl.min(limits.ttl));
         drop(state);
         self.fallen.notify_one();
@@ -136,7 +155,10 @@ impl Owed {
             Forget::Everything => self.everything = true,
         }
         if self.everything || self.keys.len() + self.projects.len() > MAX_DEBTS {
-            *self = Self { everything: true, ..Self::default() };
+            *self = Self {
+                everything: true,
+                ..Self::default()
+            };
         }
     }
 

@@ -1,20 +1,22 @@
 //! AdaptiveAgent: the built-in team, speaking in the Chat as one.
 //!
-//! Each message that wakes it is one turn of a session that is never stored. The engine decides; here its model calls
-//! are made, its questions are asked in the Chat, and what it says is said there.
+//! Each message that wakes it is one turn of a session that is never stored. The engine decides;
+//! here its model calls are made, its questions are asked in the Chat, and what it says is said
+//! there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{
-    ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Kind, Lane, Limits,
-    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, NoSpace, Purpose, Session, Team, UserMessage, World,
-    chat_history, chat_request, classification_request, cut, for_prompts, is_known_as_result, step_request,
+    ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Kind, Lane,
+    Limits, MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, NoSpace, Purpose, Session, Team,
+    UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
+    is_known_as_result, step_request,
 };
 use codelab_llm::Heard;
 use codelab_protocol::{
-    AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message, ModelFailure,
-    ModelRequest, Question, Role, SessionId, TurnStatus,
+    AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message,
+    ModelFailure, ModelRequest, Question, Role, SessionId, TurnStatus,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -40,7 +42,11 @@ pub(crate) async fn run(runtime: Arc<Inner>, mut woken: mpsc::Receiver<Arc<Globa
         let Some(message) = message else { return };
         // A task of its own: a bug there must not silence AdaptiveAgent for good.
         let work = AbortOnDropHandle::new(tokio::spawn({
-            let (runtime, team, message) = (Arc::clone(&runtime), Arc::clone(&team), Arc::clone(&message));
+            let (runtime, team, message) = (
+                Arc::clone(&runtime),
+                Arc::clone(&team),
+                Arc::clone(&message),
+            );
             async move { Work::new(&runtime, &team, &message).run().await }
         }));
         let ended = tokio::select! {
@@ -52,10 +58,17 @@ pub(crate) async fn run(runtime: Arc<Inner>, mut woken: mpsc::Receiver<Arc<Globa
             tracing::error!(%error, "AdaptiveAgent ended abnormally");
             Err("Something went wrong inside the server".to_owned())
         });
-        Metrics::count(&runtime.metrics.adaptive_turns, if ended.is_ok() { "completed" } else { "failed" });
+        Metrics::count(
+            &runtime.metrics.adaptive_turns,
+            if ended.is_ok() { "completed" } else { "failed" },
+        );
         if let Err(why) = ended {
             let text = shortened(&format!("{ADAPTIVE_AGENT} could not finish: {why}"));
-            let meta = GlobalMeta { reply_to: Some(message.id), tags: vec!["error".to_owned()], user_id: None };
+            let meta = GlobalMeta {
+                reply_to: Some(message.id),
+                tags: vec!["error".to_owned()],
+                user_id: None,
+            };
             runtime.chat.say(text, meta);
         }
         runtime.chat.rested();
@@ -91,7 +104,8 @@ impl<'a> Work<'a> {
             runtime,
             team,
             woken_by,
-            // Several calls at once could hide an answer behind a question; a session of one turn needs no summary.
+            // Several calls at once could hide an answer behind a question; a session of one turn
+            // needs no summary.
             limits: Limits {
                 multiple_tool_calls: MultipleToolCalls::Reject,
                 compact_tokens: None,
@@ -111,7 +125,10 @@ impl<'a> Work<'a> {
             text: chat_request(self.woken_by),
             agent: None,
             client_message_id: None,
-            caller: CallerContext { user_id, ..CallerContext::default() },
+            caller: CallerContext {
+                user_id,
+                ..CallerContext::default()
+            },
         });
         loop {
             input = match self.step(input) {
@@ -125,7 +142,15 @@ impl<'a> Work<'a> {
     fn step(&mut self, input: Input) -> Next {
         let (policy, space) = (&self.runtime.policy, &mut NoSpace);
         let (team, limits, stopping) = (self.team, &self.limits, false);
-        let mut world = World { now: now(), ids: &mut RandomIds, team, limits, policy, space, stopping };
+        let mut world = World {
+            now: now(),
+            ids: &mut RandomIds,
+            team,
+            limits,
+            policy,
+            space,
+            stopping,
+        };
         let applied = match self.session.apply(input, &mut world) {
             Ok(applied) => applied,
             Err(refusal) => return Next::End(Err(refusal.message)),
@@ -140,19 +165,24 @@ impl<'a> Work<'a> {
                         self.say(message.agent_id.as_ref(), &message.content);
                     }
                     if !is_known_as_result(&message, None) {
-                        self.current.push(for_prompts(&message, &self.runtime.prompt));
+                        self.current
+                            .push(for_prompts(&message, &self.runtime.prompt));
                     }
                 }
                 Effect::CallModel(call) => next = Next::Call(call),
                 Effect::Event(event) => {
                     match event.body {
-                        EventBody::Chunk(ChunkBody::Question(question)) => next = Next::Ask(question),
+                        EventBody::Chunk(ChunkBody::Question(question)) => {
+                            next = Next::Ask(question)
+                        }
                         EventBody::Chunk(ChunkBody::Error(data)) => error = Some(data),
                         EventBody::Chunk(_) | EventBody::Chat(_) => {}
                     }
                     match event.settled {
                         Some(TurnStatus::Completed) => next = Next::End(Ok(())),
-                        Some(TurnStatus::Failed | TurnStatus::Cancelled) => next = Next::End(Err(reason(error.take()))),
+                        Some(TurnStatus::Failed | TurnStatus::Cancelled) => {
+                            next = Next::End(Err(reason(error.take())))
+                        }
                         _ => {}
                     }
                 }
@@ -169,20 +199,34 @@ impl<'a> Work<'a> {
             Ok(request) => {
                 let mut show = |_: Heard<'_>| {};
                 let calling = measured_call(self.runtime, &request, &mut show);
-                tokio::time::timeout(self.time_left, calling).await.unwrap_or_else(|_| {
-                    let seconds = self.limits.task_timeout_seconds;
-                    Err(failure(ErrorCode::TaskTimeout, format!("It took longer than {seconds} seconds")))
-                })
+                tokio::time::timeout(self.time_left, calling)
+                    .await
+                    .unwrap_or_else(|_| {
+                        let seconds = self.limits.task_timeout_seconds;
+                        Err(failure(
+                            ErrorCode::TaskTimeout,
+                            format!("It took longer than {seconds} seconds"),
+                        ))
+                    })
             }
             Err(failure) => Err(failure),
         };
         self.time_left = self.time_left.saturating_sub(started.elapsed());
-        Input::ModelFinished { call: call.id, outcome, recalled: Vec::new() }
+        Input::ModelFinished {
+            call: call.id,
+            outcome,
+            recalled: Vec::new(),
+        }
     }
 
     fn request(&self, call: &ModelCall) -> Result<ModelRequest, ModelFailure> {
         let model = &self.runtime.default_model;
-        let missing = || failure(ErrorCode::AgentNotFound, format!("Agent {} is not part of the team", call.agent));
+        let missing = || {
+            failure(
+                ErrorCode::AgentNotFound,
+                format!("Agent {} is not part of the team", call.agent),
+            )
+        };
         match &call.purpose {
             Purpose::Classify { text } => Ok(classification_request(self.team, model, text)),
             Purpose::Step { .. } => {
@@ -193,7 +237,10 @@ impl<'a> Work<'a> {
                     team: self.team,
                     default_model: model,
                     session_prompt: CHAT_PROMPT,
-                    history: History { earlier: &self.earlier, current: &self.current },
+                    history: History {
+                        earlier: &self.earlier,
+                        current: &self.current,
+                    },
                     recalled: &[],
                     limits: &self.runtime.prompt,
                     region: &self.runtime.region,
@@ -201,40 +248,78 @@ impl<'a> Work<'a> {
                 });
                 Ok(request)
             }
-            Purpose::Plan { .. } | Purpose::Join { .. } | Purpose::Summarize { .. } => Err(missing()),
+            Purpose::Plan { .. } | Purpose::Join { .. } | Purpose::Summarize { .. } => {
+                Err(missing())
+            }
         }
     }
 
     /// Nothing goes on before the user has answered, however long that takes.
     async fn ask(&self, question: Question) -> Result<Input, String> {
-        let Question { call_id, question, options, agent } = question;
-        let options: String = options.iter().map(|option| format!("\n- {option}")).collect();
+        let Question {
+            call_id,
+            question,
+            options,
+            agent,
+        } = question;
+        let options: String = options
+            .iter()
+            .map(|option| format!("\n- {option}"))
+            .collect();
         let text = shortened(&format!("{question}{options}"));
-        let asked = self.runtime.chat.ask_user(ADAPTIVE_AGENT, &text, self.meta(Some(&agent)));
-        let answer = asked.map_err(|error| error.to_string())?.wait_user(None).await;
+        let asked = self
+            .runtime
+            .chat
+            .ask_user(ADAPTIVE_AGENT, &text, self.meta(Some(&agent)));
+        let answer = asked
+            .map_err(|error| error.to_string())?
+            .wait_user(None)
+            .await;
         let answer = answer.map_err(|error: NoAnswer| error.to_string())?;
-        Ok(Input::Answer { call_id, text: answer.answer, known: None })
+        Ok(Input::Answer {
+            call_id,
+            text: answer.answer,
+            known: None,
+        })
     }
 
     fn say(&self, agent: Option<&AgentName>, text: &str) {
-        if let Err(error) = self.runtime.chat.post_agent(ADAPTIVE_AGENT, &shortened(text), self.meta(agent)) {
+        if let Err(error) =
+            self.runtime
+                .chat
+                .post_agent(ADAPTIVE_AGENT, &shortened(text), self.meta(agent))
+        {
             tracing::warn!(%error, "the Chat did not take what AdaptiveAgent said");
         }
     }
 
     /// What it answers, and who of the team speaks.
     fn meta(&self, agent: Option<&AgentName>) -> GlobalMeta {
-        let tags = agent.map(|agent| format!("agent:{agent}")).into_iter().collect();
-        GlobalMeta { reply_to: Some(self.woken_by.id), tags, user_id: None }
+        let tags = agent
+            .map(|agent| format!("agent:{agent}"))
+            .into_iter()
+            .collect();
+        GlobalMeta {
+            reply_to: Some(self.woken_by.id),
+            tags,
+            user_id: None,
+        }
     }
 }
 
 fn reason(error: Option<ErrorData>) -> String {
-    error.map_or_else(|| "The turn ended without an answer".to_owned(), |error| error.message)
+    error.map_or_else(
+        || "The turn ended without an answer".to_owned(),
+        |error| error.message,
+    )
 }
 
 fn failure(code: ErrorCode, message: String) -> ModelFailure {
-    ModelFailure { code, message, details: Default::default() }
+    ModelFailure {
+        code,
+        message,
+        details: Default::default(),
+    }
 }
 
 /// A text that the Chat takes.
@@ -242,5 +327,8 @@ fn shortened(text: &str) -> String {
     if text.len() <= MAX_CHAT_TEXT_BYTES {
         return text.to_owned();
     }
-    format!("{}{CUT_MARK}", cut(text, MAX_CHAT_TEXT_BYTES - CUT_MARK.len()))
+    format!(
+        "{}{CUT_MARK}",
+        cut(text, MAX_CHAT_TEXT_BYTES - CUT_MARK.len())
+    )
 }

@@ -1,5 +1,5 @@
-//! Numbers for the Chat's messages, reserved in the database in blocks, so that they never go back: not after a restart,
-//! and not when the clock was set back.
+//! Numbers for the Chat's messages, reserved in the database in blocks, so that they never go back:
+//! not after a restart, and not when the clock was set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,10 @@ pub(crate) async fn keep_ids(runtime: Arc<Inner>) {
             loop {
                 match reserve(&runtime.store).await {
                     Ok(block) => break chat.lock().chat.add_ids(block),
-                    Err(error) => log_failure(&error, "numbers for the Chat could not be reserved, trying again"),
+                    Err(error) => log_failure(
+                        &error,
+                        "numbers for the Chat could not be reserved, trying again",
+                    ),
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
             }

@@ -1,5 +1,5 @@
-//! Follows the Chat. A reader keeps only its place, so a slow one costs nothing; what has left the history meanwhile it
-//! does not see.
+//! Follows the Chat. A reader keeps only its place, so a slow one costs nothing; what has left the
+//! history meanwhile it does not see.
 
 use std::sync::Arc;
 
@@ -20,7 +20,11 @@ pub struct ChatReader {
 
 impl ChatReader {
     pub(super) fn new(chat: Arc<GlobalChat>, after: i64, open: Open) -> Self {
-        Self { chat, after, _open: open }
+        Self {
+            chat,
+            after,
+            _open: open,
+        }
     }
 
     /// The next messages; none when the server stops. Waiting is cancel-safe.
@@ -33,7 +37,10 @@ impl ChatReader {
             changed.as_mut().enable();
             let (page, stopped) = {
                 let state = chat.lock();
-                (page(state.chat.after(self.after), PAGE_MESSAGES, PAGE_BYTES), state.stopped)
+                (
+                    page(state.chat.after(self.after), PAGE_MESSAGES, PAGE_BYTES),
+                    state.stopped,
+                )
             };
             if let Some(last) = page.last() {
                 self.after = last.id.get();

@@ -10,8 +10,8 @@ use crate::space::SpaceKey;
 /// Agents read at once.
 const PAGE: u64 = 500;
 
-/// Goes through the agents of all users; `each` hears how many interactions an agent's memory holds now, or why not. What is
-/// left of agents who are gone is removed.
+/// Goes through the agents of all users; `each` hears how many interactions an agent's memory holds
+/// now, or why not. What is left of agents who are gone is removed.
 pub async fn rebuild_memories(
     store: Store,
     memory: Memory,
@@ -24,7 +24,10 @@ pub async fn rebuild_memories(
         let Some(last) = agents.last() else { break };
         after = last.number;
         for place in &agents {
-            let key = SpaceKey { user: place.user_id, project: place.project_id };
+            let key = SpaceKey {
+                user: place.user_id,
+                project: place.project_id,
+            };
             each(place, memories.rebuild(key, &place.agent).await);
         }
     }

@@ -46,7 +46,14 @@ impl Due {
         };
         self.last_number += 1;
         let number = self.last_number;
-        self.needs.insert(place.clone(), Noted { need, number, is_late });
+        self.needs.insert(
+            place.clone(),
+            Noted {
+                need,
+                number,
+                is_late,
+            },
+        );
         Number(Some(number))
     }
 
@@ -60,7 +67,10 @@ impl Due {
 
     /// Whether the need was still the one of this number.
     pub fn done(&mut self, place: &Place, number: Number) -> bool {
-        let is_it = self.needs.get(place).is_some_and(|noted| Some(noted.number) == number.0);
+        let is_it = self
+            .needs
+            .get(place)
+            .is_some_and(|noted| Some(noted.number) == number.0);
         if is_it {
             self.needs.remove(place);
         }
@@ -68,7 +78,10 @@ impl Due {
     }
 
     pub fn all(&self) -> Vec<(Place, Need, Number)> {
-        self.needs.iter().map(|(place, noted)| (place.clone(), noted.need, Number(Some(noted.number)))).collect()
+        self.needs
+            .iter()
+            .map(|(place, noted)| (place.clone(), noted.need, Number(Some(noted.number))))
+            .collect()
     }
 
     pub fn count(&self) -> usize {
@@ -77,6 +90,9 @@ impl Due {
 
     /// The places of those that failed.
     pub fn late(&self) -> impl Iterator<Item = &Place> {
-        self.needs.iter().filter(|(_, noted)| noted.is_late).map(|(place, _)| place)
+        self.needs
+            .iter()
+            .filter(|(_, noted)| noted.is_late)
+            .map(|(place, _)| place)
     }
 }

@@ -1,5 +1,6 @@
-//! What was deleted leaves the memory engine's files too. SQL notes each interaction that was deleted; here the notes are
-//! worked off: the index forgets them, its files are made anew, and only then is the note gone.
+//! What was deleted leaves the memory engine's files too. SQL notes each interaction that was
+//! deleted; here the notes are worked off: the index forgets them, its files are made anew, and
+//! only then is the note gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,9 +32,10 @@ pub(super) struct Pace {
 
 impl Pace {
     fn tell(&mut self, failed: &BTreeMap<Place, MemoryError>) {
-        if let (Some(((space, agent), error)), true) =
-            (failed.first_key_value(), self.reminder.is_due(Instant::now().into_std()))
-        {
+        if let (Some(((space, agent), error)), true) = (
+            failed.first_key_value(),
+            self.reminder.is_due(Instant::now().into_std()),
+        ) {
             let (project, collections) = (space.project, failed.len());
             tracing::warn!(collections, %project, %agent, %error, "deleted memories are still on disk, trying again");
         }
@@ -55,17 +57,26 @@ impl Memories {
         pace.not_before = Some(Instant::now() + GATHER + began.elapsed() * PAUSE_PER_WORK);
     }
 
-    /// Works off every note that there is, so many at once. Returns the collections that could not do their part.
+    /// Works off every note that there is, so many at once. Returns the collections that could not
+    /// do their part.
     async fn erase_noted(&self, batch: u64) -> Result<BTreeMap<Place, MemoryError>, StoreError> {
         let (mut failed, mut after) = (BTreeMap::new(), None);
         loop {
             let notes = self.store.erased_interactions(after, batch).await?;
-            let Some(last) = notes.last() else { return Ok(failed) };
+            let Some(last) = notes.last() else {
+                return Ok(failed);
+            };
             after = Some(last.id);
             let mut places: BTreeMap<Place, Vec<codelab_store::InteractionId>> = BTreeMap::new();
             for erased in notes {
-                let key = SpaceKey { user: erased.user_id, project: erased.project_id };
-                places.entry((key, erased.agent)).or_default().push(erased.id);
+                let key = SpaceKey {
+                    user: erased.user_id,
+                    project: erased.project_id,
+                };
+                places
+                    .entry((key, erased.agent))
+                    .or_default()
+                    .push(erased.id);
             }
             places.retain(|place, _| !failed.contains_key(place));
             for (place, ids) in places {
@@ -78,7 +89,11 @@ impl Memories {
         }
     }
 
-    async fn erase_from(&self, place: &Place, ids: &[codelab_store::InteractionId]) -> Result<(), RebuildError> {
+    async fn erase_from(
+        &self,
+        place: &Place,
+        ids: &[codelab_store::InteractionId],
+    ) -> Result<(), RebuildError> {
         let name = collection(place)?;
         if self.project_with(place).await?.is_none() {
             return Ok(self.memory.remove(&name).await?);
@@ -124,7 +139,9 @@ mod tests {
     #[tokio::test]
     async fn a_broken_collection_does_not_hold_up_the_others() {
         let time = Timestamp::from_millis(1);
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
+            .await
+            .expect("a store");
         let user = UserId::new(1).expect("a user");
         let new = NewProject {
             name: "p".to_owned(),
@@ -134,9 +151,17 @@ mod tests {
             nonce: "nonce".to_owned(),
             agents: vec![agent("agent_broken"), agent("agent_whole")],
         };
-        let project = store.of(user).create_project(new, time).await.expect("a project");
-        let key = SpaceKey { user, project: project.id() };
-        let [broken, whole] = ["agent_broken", "agent_whole"].map(|name| AgentName::parse(name).expect("a name"));
+        let project = store
+            .of(user)
+            .create_project(new, time)
+            .await
+            .expect("a project");
+        let key = SpaceKey {
+            user,
+            project: project.id(),
+        };
+        let [broken, whole] =
+            ["agent_broken", "agent_whole"].map(|name| AgentName::parse(name).expect("a name"));
         // The notes of the broken one come first, and are more than are read at once.
         for name in [&broken, &broken, &broken, &whole] {
             let interaction = NewInteraction {
@@ -148,19 +173,29 @@ mod tests {
                 metadata: Default::default(),
                 at: time,
             };
-            project.add_interaction(interaction).await.expect("it is taken");
+            project
+                .add_interaction(interaction)
+                .await
+                .expect("it is taken");
         }
         for name in [&broken, &whole] {
-            project.clear_interactions(name, time).await.expect("it is cleared");
+            project
+                .clear_interactions(name, time)
+                .await
+                .expect("it is cleared");
         }
         let folder = tempfile::tempdir().expect("a folder");
         let name = collection(&(key, broken.clone())).expect("a collection's name");
-        std::fs::create_dir_all(folder.path().join(format!("{name}.memory"))).expect("something in the way");
+        std::fs::create_dir_all(folder.path().join(format!("{name}.memory")))
+            .expect("something in the way");
         let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), None);
         let memories = Memories::new(memory, store.clone(), Metrics::new());
         let failed = memories.erase_noted(2).await.expect("the database works");
         assert_eq!(failed.keys().collect::<Vec<_>>(), [&(key, broken.clone())]);
-        let left = store.erased_interactions(None, 10).await.expect("the database works");
+        let left = store
+            .erased_interactions(None, 10)
+            .await
+            .expect("the database works");
         assert_eq!(left.len(), 3);
         assert!(left.iter().all(|note| note.agent == broken), "{left:?}");
     }

@@ -1,4 +1,5 @@
-//! What goes on beside all requests: the engine is looked at, what was committed is indexed, what is due is done.
+//! What goes on beside all requests: the engine is looked at, what was committed is indexed, what
+//! is due is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +20,8 @@ use crate::timers::log_failure;
 const BATCH: usize = 100;
 /// How often the engine is looked at, and what failed is tried again.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// What is committed within this time is indexed together: each time costs several fsyncs beside those of the commits.
+/// What is committed within this time is indexed together: each time costs several fsyncs beside
+/// those of the commits.
 const GATHER: Duration = Duration::from_millis(100);
 /// An engine that does not say within this time how it is counts as out.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
@@ -43,14 +45,18 @@ impl Engine {
     }
 
     pub fn did_not_answer(&mut self) {
-        *self = Self::Out { reason: "the memory engine does not answer".to_owned() };
+        *self = Self::Out {
+            reason: "the memory engine does not answer".to_owned(),
+        };
     }
 
     /// What everybody suffers from.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Well | Self::Broken { .. } => None,
-            Self::WordsOnly => Some("the embedding model does not answer; words decide alone".to_owned()),
+            Self::WordsOnly => {
+                Some("the embedding model does not answer; words decide alone".to_owned())
+            }
             Self::Out { reason } => Some(reason.clone()),
         }
     }
@@ -66,7 +72,8 @@ impl Engine {
 }
 
 impl Memories {
-    /// Indexes what was committed, also by a server that stopped before it came to that, and does what is due.
+    /// Indexes what was committed, also by a server that stopped before it came to that, and does
+    /// what is due.
     pub async fn run(&self, stopping: &CancellationToken) {
         // Whatever is cut short is begun again by the next run.
         stopping.run_until_cancelled(self.keep_up()).await;
@@ -94,7 +101,9 @@ impl Memories {
     fn note_broken(&self) {
         let broken: Vec<Place> = self.engine().broken().collect();
         let mut due = self.due();
-        broken.iter().for_each(|place| due.note_late(place, Need::Rebuild));
+        broken
+            .iter()
+            .for_each(|place| due.note_late(place, Need::Rebuild));
     }
 
     /// Whether the engine is out.
@@ -111,8 +120,9 @@ impl Memories {
         engine.is_out()
     }
 
-    /// Collections whose agents went while the engine or this server was out. Only where all of them are this server's: a
-    /// Qdrant server may hold those of another installation. Whether that could be found out.
+    /// Collections whose agents went while the engine or this server was out. Only where all of
+    /// them are this server's: a Qdrant server may hold those of another installation. Whether that
+    /// could be found out.
     async fn sweep(&self) -> bool {
         if !self.memory.is_embedded() {
             return true;
@@ -157,13 +167,24 @@ impl Memories {
     async fn index_all(&self) -> Result<(), StoreError> {
         let (mut after, mut failed) = (None, BTreeSet::new());
         loop {
-            let waiting = self.store.unindexed_interactions(after, BATCH as u64).await?;
-            let Some(last) = waiting.last() else { return Ok(()) };
+            let waiting = self
+                .store
+                .unindexed_interactions(after, BATCH as u64)
+                .await?;
+            let Some(last) = waiting.last() else {
+                return Ok(());
+            };
             after = Some(last.interaction.id);
             let mut batches: BTreeMap<Place, Vec<InteractionRow>> = BTreeMap::new();
             for item in waiting {
-                let key = SpaceKey { user: item.user_id, project: item.project_id };
-                batches.entry((key, item.interaction.agent.clone())).or_default().push(item.interaction);
+                let key = SpaceKey {
+                    user: item.user_id,
+                    project: item.project_id,
+                };
+                batches
+                    .entry((key, item.interaction.agent.clone()))
+                    .or_default()
+                    .push(item.interaction);
             }
             for (place, rows) in batches {
                 if failed.contains(&place) {
@@ -188,15 +209,23 @@ impl Memories {
         let name = collection(place)?;
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         let created = self.memory.create(&name).await?;
-        self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
-        // What it held before is in SQL only. While the embedding model is out it would stay as it is.
+        self.memory
+            .add(&name, rows.into_iter().map(remembered).collect())
+            .await?;
+        // What it held before is in SQL only. While the embedding model is out it would stay as it
+        // is.
         let is_mendable = !matches!(*self.engine(), Engine::WordsOnly);
         if created == Created::New || (created == Created::Outdated && is_mendable) {
             self.due().note(place, Need::Rebuild);
         }
         let gone = self.store.mark_indexed(&ids).await?;
         if !gone.is_empty() {
-            self.memory.delete(&name, gone.into_iter().map(|id| InteractionId(id.0)).collect()).await?;
+            self.memory
+                .delete(
+                    &name,
+                    gone.into_iter().map(|id| InteractionId(id.0)).collect(),
+                )
+                .await?;
             // Perhaps its agent went, and this has made the collection again.
             self.due().note(place, Need::Check);
         }
@@ -234,10 +263,14 @@ impl Memories {
         let name = collection(place)?;
         let created = self.memory.create(&name).await?;
         // Asked afterwards, so that a deletion in between is seen here or removes what was made.
-        let Some(project) = self.project_with(place).await? else { return Ok(self.memory.remove(&name).await?) };
+        let Some(project) = self.project_with(place).await? else {
+            return Ok(self.memory.remove(&name).await?);
+        };
         let is_whole = match created {
             // More than SQL has: somebody deleted rows and could not tell the index.
-            Created::Existing => self.memory.count(&name).await? <= project.count_interactions(&place.1).await?,
+            Created::Existing => {
+                self.memory.count(&name).await? <= project.count_interactions(&place.1).await?
+            }
             Created::New => project.interactions(&place.1, None, 1).await?.is_empty(),
             Created::Outdated => false,
         };
@@ -247,7 +280,8 @@ impl Memories {
         Ok(())
     }
 
-    /// Makes an agent's collection anew from SQL; how many interactions it holds. That of an agent who is gone is removed.
+    /// Makes an agent's collection anew from SQL; how many interactions it holds. That of an agent
+    /// who is gone is removed.
     pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
         let place = (key, agent.clone());
         let number = self.due().note(&place, Need::Rebuild);
@@ -269,16 +303,25 @@ impl Memories {
         let (mut after, mut added) = (None, 0);
         loop {
             let rows = project.interactions(&place.1, after, BATCH as u64).await?;
-            let Some(last) = rows.last() else { return Ok(added) };
+            let Some(last) = rows.last() else {
+                return Ok(added);
+            };
             after = Some(last.id);
             added += rows.len() as u64;
-            self.memory.add(&name, rows.into_iter().map(remembered).collect()).await?;
+            self.memory
+                .add(&name, rows.into_iter().map(remembered).collect())
+                .await?;
         }
     }
 
     /// The agent's project, if both are there.
-    pub(super) async fn project_with(&self, (key, agent): &Place) -> Result<Option<ProjectStore>, StoreError> {
-        let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(None) };
+    pub(super) async fn project_with(
+        &self,
+        (key, agent): &Place,
+    ) -> Result<Option<ProjectStore>, StoreError> {
+        let Some(project) = self.store.of(key.user).project(key.project).await? else {
+            return Ok(None);
+        };
         Ok(project.has_agent(agent).await?.then_some(project))
     }
 }

@@ -37,7 +37,8 @@ pub(super) struct Moment {
 }
 
 impl Loaded {
-    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
+    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or
+    /// undone.
     pub(super) fn apply(
         &mut self,
         input: Input,
@@ -47,19 +48,45 @@ impl Loaded {
         earlier: &[Changes],
         Moment { now, stopping }: Moment,
     ) -> (Result<Applied, Refusal>, Changes) {
-        let root = self.space.as_ref().and_then(|space| space.workspace_of(self.session.bound_client()));
+        let root = self
+            .space
+            .as_ref()
+            .and_then(|space| space.workspace_of(self.session.bound_client()));
         let here = root.map(|root| runtime.policy.in_workspace(&root));
         let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
         let (Some(space), Some(crew)) = (&self.space, crew) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
-            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
+            let mut world = World {
+                now,
+                ids: &mut RandomIds,
+                team,
+                limits,
+                policy,
+                space,
+                stopping,
+            };
             return (self.session.apply(input, &mut world), Changes::default());
         };
         let session_id = self.session.id().clone();
         let changes = Changes::default();
-        let mut step = StepSpace { space, crew, session: &session_id, places, earlier, changes };
+        let mut step = StepSpace {
+            space,
+            crew,
+            session: &session_id,
+            places,
+            earlier,
+            changes,
+        };
         let (team, space) = (&crew.team, &mut step);
-        let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
+        let mut world = World {
+            now,
+            ids: &mut RandomIds,
+            team,
+            limits,
+            policy,
+            space,
+            stopping,
+        };
         let applied = self.session.apply(input, &mut world);
         (applied, step.changes)
     }
@@ -73,13 +100,23 @@ impl Loaded {
         now: Timestamp,
     ) -> Result<Prepared, StoreError> {
         let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
-        let standing = Standing { key, epoch, realm, schedule, audit_head: &self.audit_head, audit_key };
+        let standing = Standing {
+            key,
+            epoch,
+            realm,
+            schedule,
+            audit_head: &self.audit_head,
+            audit_key,
+        };
         prepare(&self.session, effects, &standing, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }
 
     /// Whether the current turn still holds this call.
     pub(super) fn holds(&self, call_id: &CallId) -> bool {
-        self.session.turn().is_some_and(|turn| turn.threads().any(|thread| thread.phase.call_id() == Some(call_id)))
+        self.session.turn().is_some_and(|turn| {
+            turn.threads()
+                .any(|thread| thread.phase.call_id() == Some(call_id))
+        })
     }
 }

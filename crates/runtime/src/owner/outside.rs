@@ -14,54 +14,118 @@ use crate::space::Space;
 pub(crate) enum Outside {
     UserMessage(UserMessage),
     SwitchAgent(AgentName),
-    ToolResult { call_id: CallId, result: Value, client: Option<ClientId> },
-    Answer { call_id: CallId, text: String },
-    Claim { call_id: CallId, client_id: ClientId },
-    ClientGone { client_id: ClientId },
-    AgentGone { agent: AgentName },
-    RetryPlan { plan_id: PlanId },
-    Decision { call_id: CallId, decision: Decision, digest: Option<Digest>, decided_by: String },
-    Cancel { drop_queue: bool },
+    ToolResult {
+        call_id: CallId,
+        result: Value,
+        client: Option<ClientId>,
+    },
+    Answer {
+        call_id: CallId,
+        text: String,
+    },
+    Claim {
+        call_id: CallId,
+        client_id: ClientId,
+    },
+    ClientGone {
+        client_id: ClientId,
+    },
+    AgentGone {
+        agent: AgentName,
+    },
+    RetryPlan {
+        plan_id: PlanId,
+    },
+    Decision {
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    },
+    Cancel {
+        drop_queue: bool,
+    },
     Reset,
 }
 
 impl Owner {
     /// The span of an earlier message with the same `client_message_id`.
     pub(super) async fn repeated(&self, input: &Outside) -> Result<Option<Span>, RuntimeError> {
-        let (Outside::UserMessage(message), Some(loaded)) = (input, &self.loaded) else { return Ok(None) };
-        let Some(id) = message.client_message_id.as_ref().filter(|_| !loaded.new) else { return Ok(None) };
+        let (Outside::UserMessage(message), Some(loaded)) = (input, &self.loaded) else {
+            return Ok(None);
+        };
+        let Some(id) = message.client_message_id.as_ref().filter(|_| !loaded.new) else {
+            return Ok(None);
+        };
         let known = self.runtime.store.input(loaded.key, id).await?;
-        Ok(known.map(|input| Span { turn: input.turn, after_seq: input.after_seq }))
+        Ok(known.map(|input| Span {
+            turn: input.turn,
+            after_seq: input.after_seq,
+        }))
     }
 
     /// Adds what the store knows of calls and approvals that are not open any more.
     pub(super) async fn informed(&self, input: Outside) -> Result<Input, RuntimeError> {
-        let Some(loaded) = &self.loaded else { return Err(RuntimeError::SessionNotFound) };
+        let Some(loaded) = &self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
         Ok(match input {
             Outside::UserMessage(message) => Input::UserMessage(message),
             Outside::SwitchAgent(agent) => Input::SwitchAgent { agent },
-            Outside::ToolResult { call_id, result, client } => {
+            Outside::ToolResult {
+                call_id,
+                result,
+                client,
+            } => {
                 let known = self.known_call(loaded, &call_id).await?;
-                Input::ToolResult { call_id, result, client, known }
+                Input::ToolResult {
+                    call_id,
+                    result,
+                    client,
+                    known,
+                }
             }
             Outside::Answer { call_id, text } => {
                 let known = self.known_call(loaded, &call_id).await?;
-                Input::Answer { call_id, text, known }
+                Input::Answer {
+                    call_id,
+                    text,
+                    known,
+                }
             }
             Outside::Claim { call_id, client_id } => {
                 let known = self.known_call(loaded, &call_id).await?;
                 let bound = loaded.session.bound_client();
                 let gone = |space: &Space| bound.is_some_and(|bound| space.client_is_gone(bound));
                 let bound_is_gone = loaded.space.as_deref().is_none_or(gone);
-                Input::Claim { call_id, client_id, bound_is_gone, known }
+                Input::Claim {
+                    call_id,
+                    client_id,
+                    bound_is_gone,
+                    known,
+                }
             }
             Outside::ClientGone { client_id } => Input::ClientGone { client_id },
             Outside::AgentGone { agent } => Input::AgentGone { agent },
             Outside::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
-            Outside::Decision { call_id, decision, digest, decided_by } => {
-                let is_open = loaded.session.pending_approvals().any(|open| open.call_id == call_id);
+            Outside::Decision {
+                call_id,
+                decision,
+                digest,
+                decided_by,
+            } => {
+                let is_open = loaded
+                    .session
+                    .pending_approvals()
+                    .any(|open| open.call_id == call_id);
                 let known = !is_open && self.was_decided(loaded, &call_id).await?;
-                Input::Decision { call_id, decision, digest, decided_by, known }
+                Input::Decision {
+                    call_id,
+                    decision,
+                    digest,
+                    decided_by,
+                    known,
+                }
             }
             Outside::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Outside::Reset => Input::Reset,
@@ -74,18 +138,31 @@ impl Owner {
         let space = loaded.space.as_ref().ok_or_else(unknown)?;
         let mine = self.runtime.store.of(space.user());
         let row = mine.plan(loaded.key, id).await?.ok_or_else(unknown)?;
-        let request = mine.request(loaded.key, row.turn).await?.map(|asked| asked.message.content);
-        Ok(Input::RetryPlan { plan: Box::new(row.plan), request: request.unwrap_or_default() })
+        let request = mine
+            .request(loaded.key, row.turn)
+            .await?
+            .map(|asked| asked.message.content);
+        Ok(Input::RetryPlan {
+            plan: Box::new(row.plan),
+            request: request.unwrap_or_default(),
+        })
     }
 
     /// What the store knows of a call that no thread of the turn holds.
-    async fn known_call(&self, loaded: &Loaded, call_id: &CallId) -> Result<Option<KnownCall>, RuntimeError> {
+    async fn known_call(
+        &self,
+        loaded: &Loaded,
+        call_id: &CallId,
+    ) -> Result<Option<KnownCall>, RuntimeError> {
         if loaded.holds(call_id) {
             return Ok(None);
         }
         let row = self.runtime.store.tool_call(loaded.key, call_id).await?;
         Ok(row.map(|row| KnownCall {
-            span: row.after_seq.map(|after_seq| Span { turn: row.turn, after_seq }),
+            span: row.after_seq.map(|after_seq| Span {
+                turn: row.turn,
+                after_seq,
+            }),
             result_digest: row.result_digest,
         }))
     }

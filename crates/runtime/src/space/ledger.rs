@@ -44,20 +44,30 @@ pub(crate) enum Undo {
 }
 
 impl Space {
-    /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it is not summed up.
+    /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it
+    /// is not summed up.
     pub(crate) async fn refresh_ledger(&self, crew: &Crew) -> Result<(), StoreError> {
-        let is_fresh = |read_at: Option<Instant>, limit| read_at.is_some_and(|read_at| read_at.elapsed() < limit);
+        let is_fresh = |read_at: Option<Instant>, limit| {
+            read_at.is_some_and(|read_at| read_at.elapsed() < limit)
+        };
         let (changes, needs_averages) = {
             let ledger = lock(&self.ledger);
             if is_fresh(ledger.read_at, FRESH) {
                 return Ok(());
             }
-            (ledger.changes, !is_fresh(ledger.averages_read_at, AVERAGES_FRESH))
+            (
+                ledger.changes,
+                !is_fresh(ledger.averages_read_at, AVERAGES_FRESH),
+            )
         };
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
         let row = rows.row();
-        let budget =
-            Budget { usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS), tokens: row.budget_tokens };
+        let budget = Budget {
+            usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS),
+            tokens: row.budget_tokens,
+        };
         let spent = match budget == Budget::default() {
             true => None,
             false => Some(rows.spent().await?),
@@ -65,7 +75,10 @@ impl Space {
         if needs_averages {
             self.read_averages(&rows, crew).await?;
         }
-        let granted = Spending { tokens: row.granted_tokens, usd: row.granted_micro_usd as f64 / MICROS };
+        let granted = Spending {
+            tokens: row.granted_tokens,
+            usd: row.granted_micro_usd as f64 / MICROS,
+        };
         let mut ledger = lock(&self.ledger);
         (ledger.budget, ledger.granted) = (budget, granted);
         let Some(spent) = spent else {
@@ -73,11 +86,15 @@ impl Space {
             ledger.read_at = Some(Instant::now());
             return Ok(());
         };
-        // A sum that may or may not hold what is being committed here would lose it or count it twice. Then what was read
-        // before stays, with what was added to it since; where there is none, the sum serves until the next step.
+        // A sum that may or may not hold what is being committed here would lose it or count it
+        // twice. Then what was read before stays, with what was added to it since; where there is
+        // none, the sum serves until the next step.
         let is_exact = ledger.changes == changes && ledger.uncommitted == 0;
         if is_exact || !ledger.is_summed {
-            ledger.spent = Spending { tokens: spent.total_tokens, usd: spent.cost_micro_usd as f64 / MICROS };
+            ledger.spent = Spending {
+                tokens: spent.total_tokens,
+                usd: spent.cost_micro_usd as f64 / MICROS,
+            };
         }
         ledger.is_summed |= is_exact;
         ledger.read_at = ledger.is_summed.then(Instant::now);
@@ -118,7 +135,12 @@ impl Space {
     }
 
     /// Nobody else's call comes between the look and the decision.
-    pub(super) fn reserve(&self, session: &SessionId, lane: Lane, fit: &mut Fit<'_>) -> Option<Undo> {
+    pub(super) fn reserve(
+        &self,
+        session: &SessionId,
+        lane: Lane,
+        fit: &mut Fit<'_>,
+    ) -> Option<Undo> {
         let mut ledger = lock(&self.ledger);
         let place = (session.clone(), lane);
         let before = ledger.reserved.remove(&place);
@@ -177,7 +199,9 @@ impl Space {
                 ledger.changes += 1;
                 ledger.uncommitted = ledger.uncommitted.saturating_sub(1);
             }
-            Undo::Reserved(lane, Some(before)) => drop(ledger.reserved.insert((session.clone(), lane), before)),
+            Undo::Reserved(lane, Some(before)) => {
+                drop(ledger.reserved.insert((session.clone(), lane), before))
+            }
             Undo::Reserved(lane, None) => drop(ledger.reserved.remove(&(session.clone(), lane))),
             Undo::Budget(budget, granted) => (ledger.budget, ledger.granted) = (budget, granted),
         }
@@ -197,7 +221,16 @@ impl Space {
 
 impl Ledger {
     fn standing(&self) -> Standing {
-        let reserved = self.reserved.values().copied().fold(Spending::default(), Spending::plus);
-        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
+        let reserved = self
+            .reserved
+            .values()
+            .copied()
+            .fold(Spending::default(), Spending::plus);
+        Standing {
+            budget: self.budget,
+            granted: self.granted,
+            spent: self.spent,
+            reserved,
+        }
     }
 }

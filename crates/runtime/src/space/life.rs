@@ -1,5 +1,5 @@
-//! How a worker space comes, is used, and goes: made by its first use, closed to new tasks while it is cleaned up, empty
-//! until the next use.
+//! How a worker space comes, is used, and goes: made by its first use, closed to new tasks while it
+//! is cleaned up, empty until the next use.
 
 use std::time::Duration;
 
@@ -33,7 +33,9 @@ impl Space {
 
     pub(super) fn wake_locked(&self, phase: &mut Phase) {
         if *phase == Phase::Absent {
-            *phase = Phase::Live { since: Instant::now() };
+            *phase = Phase::Live {
+                since: Instant::now(),
+            };
             self.metrics.worker_spaces_made.inc();
             tracing::info!(user = %self.key.user, project = %self.key.project, "a worker space is made");
         }
@@ -60,11 +62,16 @@ impl Space {
         load.active > 0 || load.waiting > 0 || !lock(&self.working).is_empty()
     }
 
-    /// No task begins from now on. Gives what still runs, also where somebody else closes the space already.
+    /// No task begins from now on. Gives what still runs, also where somebody else closes the space
+    /// already.
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
         *phase = Phase::Closing;
-        self.bus.names().iter().map(|agent| self.bus.close(agent)).collect()
+        self.bus
+            .names()
+            .iter()
+            .map(|agent| self.bus.close(agent))
+            .collect()
     }
 
     /// Closes the space if nobody used it for this long.
@@ -78,7 +85,8 @@ impl Space {
         true
     }
 
-    /// Lets go of everything that can be rebuilt. Files of the user are never touched; clients that are there stay.
+    /// Lets go of everything that can be rebuilt. Files of the user are never touched; clients that
+    /// are there stay.
     pub(crate) async fn vacate(&self) {
         {
             let mut phase = lock(&self.phase);

@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    Budget, Closed, Ended, Fit, Input, Lane, Place, Space as EngineSpace, Spending, Standing, WorkOutcome,
+    Budget, Closed, Ended, Fit, Input, Lane, Place, Space as EngineSpace, Spending, Standing,
+    WorkOutcome,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
@@ -43,7 +44,8 @@ pub(crate) struct Changes {
 }
 
 impl Places {
-    /// Waits until a thread that queues has its place, or will not get it; for ever when none queues.
+    /// Waits until a thread that queues has its place, or will not get it; for ever when none
+    /// queues.
     pub async fn granted(&mut self, space: Option<&Space>) -> Input {
         let (lane, result) = std::future::poll_fn(|context| {
             for (lane, held) in &mut self.0 {
@@ -58,13 +60,18 @@ impl Places {
         .await;
         match result {
             Ok(permit) => {
-                let status = space.map_or(AgentStatus::Processing, |space| space.status(permit.agent()));
+                let status = space.map_or(AgentStatus::Processing, |space| {
+                    space.status(permit.agent())
+                });
                 self.0.insert(lane, Held::Permit(permit));
                 Input::PlaceGranted { lane, status }
             }
             Err(unavailable) => {
                 self.0.remove(&lane);
-                Input::PlaceLost { lane, closed: closed(&unavailable) }
+                Input::PlaceLost {
+                    lane,
+                    closed: closed(&unavailable),
+                }
             }
         }
     }
@@ -74,13 +81,19 @@ impl Places {
     }
 
     pub fn commit(&mut self, changes: Changes, space: &Space) {
-        for _ in changes.ledger.iter().filter(|undo| matches!(undo, Undo::Spent(_))) {
+        for _ in changes
+            .ledger
+            .iter()
+            .filter(|undo| matches!(undo, Undo::Spent(_)))
+        {
             space.spending_committed();
         }
         for (_, held, ended) in changes.left {
             let Held::Permit(permit) = held else { continue };
             // A thread that only waits for somebody is not done; its place is free.
-            let Some(Ended { outcome, worked_ms }) = ended else { continue };
+            let Some(Ended { outcome, worked_ms }) = ended else {
+                continue;
+            };
             let outcome = match outcome {
                 WorkOutcome::Succeeded => Outcome::Succeeded,
                 WorkOutcome::Failed => Outcome::Failed,
@@ -96,7 +109,11 @@ impl Places {
             self.0.remove(&lane);
         }
         if let Some(space) = space {
-            changes.ledger.into_iter().rev().for_each(|undo| space.undo(session, undo));
+            changes
+                .ledger
+                .into_iter()
+                .rev()
+                .for_each(|undo| space.undo(session, undo));
         }
         for (lane, held, _) in changes.left.into_iter().rev() {
             self.0.insert(lane, held);
@@ -117,12 +134,18 @@ pub(crate) struct StepSpace<'a> {
 
 impl EngineSpace for StepSpace<'_> {
     fn check(&self, agent: &AgentName) -> Result<(), Closed> {
-        self.space.bus.check(agent).map_err(|unavailable| self.space.refused(&unavailable))
+        self.space
+            .bus
+            .check(agent)
+            .map_err(|unavailable| self.space.refused(&unavailable))
     }
 
     fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
         let (held, place) = match self.space.bus.enter(agent, begun) {
-            Ok(Entry::Now(permit)) => (Held::Permit(permit), Place::Granted(self.space.status(agent))),
+            Ok(Entry::Now(permit)) => (
+                Held::Permit(permit),
+                Place::Granted(self.space.status(agent)),
+            ),
             Ok(Entry::Later(waiting)) => (Held::Waiting(waiting), Place::Queued),
             Err(unavailable) => return Place::Closed(self.space.refused(&unavailable)),
         };
@@ -134,14 +157,18 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus {
-        self.changes.ledger.push(self.space.release(self.session, lane));
+        self.changes
+            .ledger
+            .push(self.space.release(self.session, lane));
         self.give_back(lane, ended);
         let failing = self.space.status(agent) == AgentStatus::Error;
         if failing && ended.is_none_or(|ended| ended.outcome != WorkOutcome::Succeeded) {
             return AgentStatus::Error;
         }
         // A place is free only after the commit, and then goes to whoever waits.
-        let Some(metrics) = self.space.bus.metrics(agent) else { return AgentStatus::Idle };
+        let Some(metrics) = self.space.bus.metrics(agent) else {
+            return AgentStatus::Idle;
+        };
         let active = (metrics.active + metrics.queue_length).saturating_sub(self.given_back(agent));
         match active {
             0 => AgentStatus::Idle,
@@ -151,11 +178,15 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
-        self.changes.ledger.extend(self.space.reserve(self.session, lane, fit));
+        self.changes
+            .ledger
+            .extend(self.space.reserve(self.session, lane, fit));
     }
 
     fn spend(&mut self, lane: Lane, used: Spending) {
-        self.changes.ledger.extend(self.space.spend(self.session, lane, used));
+        self.changes
+            .ledger
+            .extend(self.space.spend(self.session, lane, used));
     }
 
     fn standing(&self) -> Standing {
@@ -163,7 +194,9 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn set_budget(&mut self, budget: Budget, granted: Spending) {
-        self.changes.ledger.push(self.space.set_budget(budget, granted));
+        self.changes
+            .ledger
+            .push(self.space.set_budget(budget, granted));
     }
 
     fn usual_tokens(&self, agent: &AgentName) -> Option<u64> {
@@ -178,12 +211,22 @@ impl EngineSpace for StepSpace<'_> {
         self.model(agent).to_owned()
     }
 
-    fn call_cost_usd(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
-        self.space.model.call_cost_usd(self.model(agent), prompt_tokens, answer_tokens)
+    fn call_cost_usd(
+        &self,
+        agent: &AgentName,
+        prompt_tokens: u64,
+        answer_tokens: u64,
+    ) -> Option<f64> {
+        self.space
+            .model
+            .call_cost_usd(self.model(agent), prompt_tokens, answer_tokens)
     }
 
     fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64 {
-        self.crew.team.get(agent).map_or(0, |agent| agent.prompt_tokens(lane))
+        self.crew
+            .team
+            .get(agent)
+            .map_or(0, |agent| agent.prompt_tokens(lane))
     }
 
     fn client_attached(&self) -> bool {
@@ -194,13 +237,24 @@ impl EngineSpace for StepSpace<'_> {
 impl StepSpace<'_> {
     /// The orchestrator is no agent of the project, and uses the server's model.
     fn model(&self, agent: &AgentName) -> &str {
-        let own = self.crew.team.get(agent).and_then(|agent| agent.model.as_deref());
+        let own = self
+            .crew
+            .team
+            .get(agent)
+            .and_then(|agent| agent.model.as_deref());
         own.unwrap_or(&self.space.default_model)
     }
 
     fn give_back(&mut self, lane: Lane, ended: Option<Ended>) {
-        let Some(held) = self.places.0.remove(&lane) else { return };
-        match self.changes.entered.iter().position(|entered| *entered == lane) {
+        let Some(held) = self.places.0.remove(&lane) else {
+            return;
+        };
+        match self
+            .changes
+            .entered
+            .iter()
+            .position(|entered| *entered == lane)
+        {
             // Entered and left within one step: there is nothing to give back.
             Some(place) => drop(self.changes.entered.swap_remove(place)),
             None => self.changes.left.push((lane, held, ended)),
@@ -209,14 +263,21 @@ impl StepSpace<'_> {
 
     /// How many places at the agent are free once this is committed.
     fn given_back(&self, agent: &AgentName) -> u64 {
-        let left = self.earlier.iter().chain([&self.changes]).flat_map(|changes| &changes.left);
-        left.filter(|(_, held, _)| held.agent() == Some(agent)).count() as u64
+        let left = self
+            .earlier
+            .iter()
+            .chain([&self.changes])
+            .flat_map(|changes| &changes.left);
+        left.filter(|(_, held, _)| held.agent() == Some(agent))
+            .count() as u64
     }
 }
 
 impl Space {
     pub(super) fn status(&self, agent: &AgentName) -> AgentStatus {
-        self.bus.status(agent).map_or(AgentStatus::Error, Into::into)
+        self.bus
+            .status(agent)
+            .map_or(AgentStatus::Error, Into::into)
     }
 
     /// A queue that fills and empties between two looks at the space is told of all the same.
@@ -235,10 +296,17 @@ impl Space {
 }
 
 fn closed(unavailable: &Unavailable) -> Closed {
-    let seconds = unavailable.retry_after.as_secs() + u64::from(unavailable.retry_after.subsec_nanos() > 0);
+    let seconds =
+        unavailable.retry_after.as_secs() + u64::from(unavailable.retry_after.subsec_nanos() > 0);
     let code = match unavailable.reason {
         Reason::QueueFull => ErrorCode::QueueFull,
-        Reason::NotRegistered | Reason::Deregistered | Reason::Broken => ErrorCode::AgentUnavailable,
+        Reason::NotRegistered | Reason::Deregistered | Reason::Broken => {
+            ErrorCode::AgentUnavailable
+        }
     };
-    Closed { code, why: unavailable.to_string(), retry_after_seconds: seconds.max(1) }
+    Closed {
+        code,
+        why: unavailable.to_string(),
+        retry_after_seconds: seconds.max(1),
+    }
 }

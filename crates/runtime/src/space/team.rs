@@ -1,4 +1,5 @@
-//! A project's agents as they are now: from the cache, else from the store, and registered on the bus.
+//! A project's agents as they are now: from the cache, else from the store, and registered on the
+//! bus.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::cache::{CacheKey, Cached};
 
 /// Agents that a project can have.
 pub const MAX_AGENTS: u64 = 100;
-/// Agents of a project are read in one page. Some that are made at the same moment can pass the limit.
+/// Agents of a project are read in one page. Some that are made at the same moment can pass the
+/// limit.
 pub(crate) const AGENTS_PAGE: u64 = 10 * MAX_AGENTS;
 
 /// The project's agents, ready for the engine.
@@ -34,12 +36,19 @@ struct Kept {
 impl Kept {
     fn of(row: AgentRow) -> Self {
         let registered = row.registered;
-        Self { agent: project_agent(row), registered }
+        Self {
+            agent: project_agent(row),
+            registered,
+        }
     }
 
     fn place(&self) -> Place {
         let Self { agent, registered } = self;
-        Place { name: agent.name.clone(), concurrency_limit: agent.concurrency_limit, registered: *registered }
+        Place {
+            name: agent.name.clone(),
+            concurrency_limit: agent.concurrency_limit,
+            registered: *registered,
+        }
     }
 }
 
@@ -58,7 +67,8 @@ pub(crate) struct Memo {
     begun: Reading,
 }
 
-/// Readings of the project's agents are numbered when they begin, so that an old one never undoes a newer.
+/// Readings of the project's agents are numbered when they begin, so that an old one never undoes a
+/// newer.
 #[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Reading(u64);
 
@@ -89,7 +99,11 @@ impl Memo {
 impl Crew {
     /// An agent by its id, its name, or its name without the `agent_` prefix.
     pub fn resolve(&self, target: &str) -> Option<AgentName> {
-        let by_id = self.ids.iter().find(|(id, _)| id.as_str() == target).map(|(_, name)| name.clone());
+        let by_id = self
+            .ids
+            .iter()
+            .find(|(id, _)| id.as_str() == target)
+            .map(|(_, name)| name.clone());
         by_id.or_else(|| self.team.resolve(target).map(|agent| agent.name.clone()))
     }
 }
@@ -103,7 +117,10 @@ impl Space {
         if let Some(crew) = lock(&self.memo).crew_of(&texts) {
             return Ok(crew);
         }
-        let read: Result<Vec<Kept>, _> = texts.iter().map(|text| serde_json::from_str(text)).collect();
+        let read: Result<Vec<Kept>, _> = texts
+            .iter()
+            .map(|text| serde_json::from_str(text))
+            .collect();
         let agents = match read {
             Ok(agents) => agents,
             Err(error) => {
@@ -112,9 +129,17 @@ impl Space {
                 self.stored().await?
             }
         };
-        let ids = agents.iter().map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone())).collect();
+        let ids = agents
+            .iter()
+            .map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone()))
+            .collect();
         let places: Vec<Place> = agents.iter().map(Kept::place).collect();
-        let team = Team::of_project(agents.into_iter().map(|kept| engine_agent(kept.agent)).collect());
+        let team = Team::of_project(
+            agents
+                .into_iter()
+                .map(|kept| engine_agent(kept.agent))
+                .collect(),
+        );
         let crew = Arc::new(Crew { team, ids });
         let names: Vec<AgentName> = places.iter().map(|place| place.name.clone()).collect();
         self.memories.expect(self.key, &names);
@@ -132,8 +157,16 @@ impl Space {
 
     /// The agents as the database has them.
     async fn stored(&self) -> Result<Vec<Kept>, StoreError> {
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
-        Ok(rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(Kept::of).collect())
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
+        Ok(rows
+            .agents(AGENTS_PAGE, 0)
+            .await?
+            .0
+            .into_iter()
+            .map(Kept::of)
+            .collect())
     }
 
     /// Every agent's definition as JSON, in the order of the project.
@@ -147,19 +180,32 @@ impl Space {
             Cached::Miss(fill) => Some(fill),
         };
         let mut fills = Vec::new();
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
-        let known: Vec<AgentId> =
-            rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.agent_id).collect();
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
+        let known: Vec<AgentId> = rows
+            .agents(AGENTS_PAGE, 0)
+            .await?
+            .0
+            .into_iter()
+            .map(|row| row.agent.agent_id)
+            .collect();
         for id in &known {
-            fills.push(match self.cache.get(&CacheKey::agent(&self.prefix, id)).await {
-                Cached::Hit(_) => None,
-                Cached::Miss(fill) => Some(fill),
-            });
+            fills.push(
+                match self.cache.get(&CacheKey::agent(&self.prefix, id)).await {
+                    Cached::Hit(_) => None,
+                    Cached::Miss(fill) => Some(fill),
+                },
+            );
         }
-        // Read again after the misses, so that a change in between makes the fills stale and not the values.
+        // Read again after the misses, so that a change in between makes the fills stale and not
+        // the values.
         let agents = rows.agents(AGENTS_PAGE, 0).await?.0;
         let mut texts = Vec::with_capacity(agents.len());
-        let ids: Vec<AgentId> = agents.iter().map(|row| row.agent.agent_id.clone()).collect();
+        let ids: Vec<AgentId> = agents
+            .iter()
+            .map(|row| row.agent.agent_id.clone())
+            .collect();
         for row in agents {
             let id = row.agent.agent_id.clone();
             let text: Arc<str> = json(&Kept::of(row)).into();
@@ -188,11 +234,16 @@ impl Space {
         Some(texts)
     }
 
-    /// New agents, new limits, agents out of service, agents that are gone. One that is on its way out takes no tasks,
-    /// whatever was read.
+    /// New agents, new limits, agents out of service, agents that are gone. One that is on its way
+    /// out takes no tasks, whatever was read.
     fn bring_bus_up_to_date(&self, places: &[Place]) {
         let leaving = lock(&self.leaving);
-        for Place { name, concurrency_limit, registered } in places {
+        for Place {
+            name,
+            concurrency_limit,
+            registered,
+        } in places
+        {
             match *registered && !leaving.contains(name) {
                 true => self.bus.register(name, *concurrency_limit),
                 false => self.bus.deregister_with(name, *concurrency_limit),
@@ -205,7 +256,8 @@ impl Space {
         }
     }
 
-    /// The agent is on its way out: it takes no new tasks until that is over, however often its row is read meanwhile.
+    /// The agent is on its way out: it takes no new tasks until that is over, however often its row
+    /// is read meanwhile.
     pub(super) fn leave_service(&self, agent: &AgentName) -> Draining {
         let mut leaving = lock(&self.leaving);
         leaving.insert(agent.clone());
@@ -232,7 +284,12 @@ fn json(value: &impl Serialize) -> String {
 
 /// The stored agent as it is shown and cached.
 pub fn project_agent(row: AgentRow) -> ProjectAgent {
-    let AgentRow { agent, registered: _, created_at, updated_at } = row;
+    let AgentRow {
+        agent,
+        registered: _,
+        created_at,
+        updated_at,
+    } = row;
     ProjectAgent {
         agent_id: agent.agent_id,
         name: agent.name,
@@ -262,8 +319,12 @@ fn engine_agent(agent: ProjectAgent) -> Agent {
         prompt: agent.system_prompt,
         allowed_tools: agent.allowed_tools,
         extra_tools: vec![Tool::SwitchMode],
-        // Checked when they were saved; one that no longer compiles lets nothing through rather than everything.
-        file_restrictions: restrictions.iter().filter_map(|pattern| FilePattern::parse_or_nothing(pattern)).collect(),
+        // Checked when they were saved; one that no longer compiles lets nothing through rather
+        // than everything.
+        file_restrictions: restrictions
+            .iter()
+            .filter_map(|pattern| FilePattern::parse_or_nothing(pattern))
+            .collect(),
         concurrency_limit: agent.concurrency_limit,
     }
 }

@@ -1,4 +1,5 @@
-//! The agent cache as its callers see it, alone and on several servers that share a Redis of the test's own.
+//! The agent cache as its callers see it, alone and on several servers that share a Redis of the
+//! test's own.
 
 mod memory;
 mod process;

@@ -52,7 +52,8 @@ pub(super) struct PolicyTable {
     pub ask_for: Vec<String>,
 }
 
-/// What a command of an agent may use and see, where it runs. Without a value, what suits the machine.
+/// What a command of an agent may use and see, where it runs. Without a value, what suits the
+/// machine.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxTable {
@@ -213,7 +214,10 @@ impl Default for File {
 
 impl Default for ChatTable {
     fn default() -> Self {
-        Self { access: ChatAccess::default(), history_messages: ChatLimits::default().history_messages }
+        Self {
+            access: ChatAccess::default(),
+            history_messages: ChatLimits::default().history_messages,
+        }
     }
 }
 
@@ -225,14 +229,23 @@ impl Default for AgentCacheTable {
 
 impl Default for WorkerSpaceTable {
     fn default() -> Self {
-        Self { idle_timeout_seconds: 1800 }
+        Self {
+            idle_timeout_seconds: 1800,
+        }
     }
 }
 
 impl Default for PlanTable {
     fn default() -> Self {
-        let Limits { plan_approval_tasks, plan_approval_usd, .. } = Limits::default();
-        Self { approval_tasks: plan_approval_tasks, approval_usd: plan_approval_usd }
+        let Limits {
+            plan_approval_tasks,
+            plan_approval_usd,
+            ..
+        } = Limits::default();
+        Self {
+            approval_tasks: plan_approval_tasks,
+            approval_usd: plan_approval_usd,
+        }
     }
 }
 
@@ -264,13 +277,29 @@ impl Default for LimitsTable {
 
 impl Default for ServerTable {
     fn default() -> Self {
-        Self { public_url: None, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), write_timeout_seconds: 30 }
+        Self {
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            write_timeout_seconds: 30,
+        }
     }
 }
 
 impl Default for ContextTable {
     fn default() -> Self {
-        let PromptLimits { messages, tokens, tool_result_bytes } = PromptLimits::default();
-        Self { messages, tokens, tool_result_bytes, timezone: "UTC".to_owned(), log_prompts: false, compact_tokens: 0 }
+        let PromptLimits {
+            messages,
+            tokens,
+            tool_result_bytes,
+        } = PromptLimits::default();
+        Self {
+            messages,
+            tokens,
+            tool_result_bytes,
+            timezone: "UTC".to_owned(),
+            log_prompts: false,
+            compact_tokens: 0,
+        }
     }
 }

@@ -13,7 +13,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{Budget, Session};
 use codelab_protocol::{
-    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ProjectId, RenameChat, SessionId, UsageTotal,
+    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ProjectId, RenameChat,
+    SessionId, UsageTotal,
 };
 use codelab_runtime::SpaceKey;
 use codelab_store::{ChatSessionRow, OwnedSession, StoreError, UsageSum, UserStore};
@@ -69,7 +70,9 @@ pub(super) struct Of {
 impl Of {
     /// A number that is no project's names one that does not exist.
     pub async fn project(&self, mine: &UserStore) -> ApiResult<Option<ProjectId>> {
-        let Some(number) = self.project_id else { return Ok(None) };
+        let Some(number) = self.project_id else {
+            return Ok(None);
+        };
         let id = ProjectId::new(number).ok_or_else(projects::not_found)?;
         mine.project(id).await?.ok_or_else(projects::not_found)?;
         Ok(Some(id))
@@ -100,7 +103,12 @@ pub(super) async fn list(
     let project = of.project(&mine).await?;
     let (rows, total) = mine.sessions(project, page.limit, page.offset).await?;
     let sessions = rows.into_iter().map(listed).collect();
-    Ok(Json(ChatSessionList { sessions, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(ChatSessionList {
+        sessions,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// Make a session in a project
@@ -135,8 +143,15 @@ pub(super) async fn create(
         None => default_project(&app, &mine).await?,
     };
     app.runtime.shares().session(user.id())?;
-    let space = SpaceKey { user: user.id(), project: project.id() };
-    let id = app.runtime.create_chat(space, title, budget).await.or_missing(projects::not_found)?;
+    let space = SpaceKey {
+        user: user.id(),
+        project: project.id(),
+    };
+    let id = app
+        .runtime
+        .create_chat(space, title, budget)
+        .await
+        .or_missing(projects::not_found)?;
     let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
     Ok((StatusCode::CREATED, Json(shown(&row, false))))
 }
@@ -156,7 +171,11 @@ pub(super) async fn create(
 )]
 pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<ChatDetail>> {
     app.runtime.touch_chat(&chat.row).await?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
+    let row = chat
+        .mine
+        .session(chat.id())
+        .await?
+        .ok_or_else(ApiError::no_session)?;
     let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
     let usage = chat.mine.session_usage(row.key).await?;
     let session = state_of(&row)?;
@@ -187,10 +206,20 @@ pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<
         Invalid,
     ),
 )]
-pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -> ApiResult<Json<ChatSession>> {
+pub(super) async fn rename(
+    chat: MyChat,
+    JsonBody(body): JsonBody<RenameChat>,
+) -> ApiResult<Json<ChatSession>> {
     let title = fields::title(body.title)?;
-    chat.mine.rename_session(chat.id(), &title).await.or_missing(ApiError::no_session)?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
+    chat.mine
+        .rename_session(chat.id(), &title)
+        .await
+        .or_missing(ApiError::no_session)?;
+    let row = chat
+        .mine
+        .session(chat.id())
+        .await?
+        .ok_or_else(ApiError::no_session)?;
     Ok(Json(shown(&row, state_of(&row)?.asks())))
 }
 
@@ -213,8 +242,9 @@ pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<St
 }
 
 fn state_of(row: &OwnedSession) -> Result<Session, StoreError> {
-    serde_json::from_str(&row.state)
-        .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))
+    serde_json::from_str(&row.state).map_err(|error| {
+        StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
+    })
 }
 
 fn shown(row: &OwnedSession, asks: bool) -> ChatSession {

@@ -9,8 +9,8 @@ use crate::error::{ApiError, ApiResult};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Place {
-    /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
-    /// and then the log from its start.
+    /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's
+    /// end is answered with `gap` and then the log from its start.
     #[param(minimum = 0)]
     after: Option<u64>,
     /// `false`: the stored events, then the end.
@@ -30,7 +30,14 @@ pub(super) fn after(headers: &HeaderMap, place: &Place) -> ApiResult<u64> {
 
 /// What a reader that comes back says by itself.
 pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<u64>> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-    number.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    number
+        .map(Some)
+        .ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
 }

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use codelab_protocol::{
-    AskUser, ErrorBody, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage, PostUserMessage,
-    UserAnswer,
+    AskUser, ErrorBody, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
+    PostUserMessage, UserAnswer,
 };
 use codelab_runtime::NoAnswer;
 use serde::Deserialize;
@@ -44,9 +44,10 @@ pub(super) struct Part {
 impl Part {
     fn limit(&self) -> ApiResult<Option<usize>> {
         match self.limit {
-            Some(limit) if !(1..=MAX_LIMIT).contains(&limit) => {
-                Err(ApiError::invalid(format!("limit must be from 1 to {MAX_LIMIT}")).with("field", "limit"))
-            }
+            Some(limit) if !(1..=MAX_LIMIT).contains(&limit) => Err(ApiError::invalid(format!(
+                "limit must be from 1 to {MAX_LIMIT}"
+            ))
+            .with("field", "limit")),
             limit => Ok(limit),
         }
     }
@@ -54,8 +55,8 @@ impl Part {
 
 /// What was said in the Chat, oldest first
 ///
-/// The Chat is shared by all users of the server and lives as long as the server runs. Its oldest messages leave past
-/// `chat.history_messages`.
+/// The Chat is shared by all users of the server and lives as long as the server runs. Its oldest
+/// messages leave past `chat.history_messages`.
 #[utoipa::path(
     get,
     path = "/chat/history",
@@ -97,10 +98,16 @@ pub(super) async fn stream(
     headers: HeaderMap,
     Params(part): Params<Part>,
 ) -> ApiResult<Response> {
-    let place = speaker.user().map(|user| app.runtime.shares().stream(user)).transpose()?;
+    let place = speaker
+        .user()
+        .map(|user| app.runtime.shares().stream(user))
+        .transpose()?;
     let last = part.limit()?.unwrap_or(DEFAULT_LAST);
     let after = last_event_id(&headers)?.or(part.after).map(number);
-    Ok(sse::global_chat_response(app.runtime.global_chat().read(after, last), place))
+    Ok(sse::global_chat_response(
+        app.runtime.global_chat().read(after, last),
+        place,
+    ))
 }
 
 /// Say something as the user
@@ -150,14 +157,22 @@ pub(super) async fn agent_message(
     JsonBody(body): JsonBody<PostAgentMessage>,
 ) -> ApiResult<(StatusCode, Json<MessagePosted>)> {
     let meta = body.meta.unwrap_or_default();
-    let meta = GlobalMeta { reply_to: meta.reply_to, tags: meta.tags.unwrap_or_default(), user_id: None };
-    let id = app.runtime.global_chat().post_agent(&body.author, &body.text, meta)?;
+    let meta = GlobalMeta {
+        reply_to: meta.reply_to,
+        tags: meta.tags.unwrap_or_default(),
+        user_id: None,
+    };
+    let id = app
+        .runtime
+        .global_chat()
+        .post_agent(&body.author, &body.text, meta)?;
     Ok((StatusCode::CREATED, Json(MessagePosted { id })))
 }
 
 /// Ask the user and wait for the answer
 ///
-/// One question is shown at a time, in the order they were asked. Whoever hangs up takes the question back.
+/// One question is shown at a time, in the order they were asked. Whoever hangs up takes the
+/// question back.
 #[utoipa::path(
     post,
     path = "/chat/ask_user",
@@ -171,18 +186,29 @@ pub(super) async fn agent_message(
         Invalid,
     ),
 )]
-pub(super) async fn ask_user(State(app): State<App>, JsonBody(body): JsonBody<AskUser>) -> ApiResult<Json<UserAnswer>> {
+pub(super) async fn ask_user(
+    State(app): State<App>,
+    JsonBody(body): JsonBody<AskUser>,
+) -> ApiResult<Json<UserAnswer>> {
     let seconds = body.timeout_seconds.unwrap_or(DEFAULT_ANSWER_SECONDS);
     if !(1..=MAX_ANSWER_SECONDS).contains(&seconds) {
         let message = format!("timeout_seconds must be from 1 to {MAX_ANSWER_SECONDS}");
         return Err(ApiError::invalid(message).with("field", "timeout_seconds"));
     }
-    let question = app.runtime.global_chat().ask_user(&body.author, &body.question, GlobalMeta::default())?;
+    let question =
+        app.runtime
+            .global_chat()
+            .ask_user(&body.author, &body.question, GlobalMeta::default())?;
     // If the caller hangs up, this future is dropped and the question with it.
     match question.wait_user(Some(Duration::from_secs(seconds))).await {
         Ok(answer) => Ok(Json(answer)),
-        Err(error @ NoAnswer::TimedOut) => Err(ApiError::new(ErrorCode::HitlTimeout, error.to_string())),
-        Err(error @ NoAnswer::Stopping) => Err(ApiError::new(ErrorCode::AgentUnavailable, error.to_string())),
+        Err(error @ NoAnswer::TimedOut) => {
+            Err(ApiError::new(ErrorCode::HitlTimeout, error.to_string()))
+        }
+        Err(error @ NoAnswer::Stopping) => Err(ApiError::new(
+            ErrorCode::AgentUnavailable,
+            error.to_string(),
+        )),
     }
 }
 

@@ -33,9 +33,16 @@ pub struct Answer {
 impl Answer {
     async fn of(response: reqwest::Response) -> Self {
         let status = response.status().as_u16();
-        let retry_after = response.headers().get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
+        let retry_after = response
+            .headers()
+            .get("retry-after")
+            .map(|value| value.to_str().unwrap().parse().unwrap());
         let body = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or(Value::Null);
-        Self { status, retry_after, body }
+        Self {
+            status,
+            retry_after,
+            body,
+        }
     }
 
     /// The body of an answer that must have this status.
@@ -50,7 +57,11 @@ impl Answer {
     pub fn refused(&self, status: u16, code: &str) {
         let found = self.body["error_code"].as_str().unwrap_or_default();
         assert_eq!((self.status, found), (status, code), "{:#}", self.body);
-        assert!(self.body["detail"].is_string() && self.body["details"].is_object(), "{:#}", self.body);
+        assert!(
+            self.body["detail"].is_string() && self.body["details"].is_object(),
+            "{:#}",
+            self.body
+        );
     }
 }
 
@@ -63,7 +74,11 @@ pub struct Person {
 
 impl Person {
     pub fn new(server: &TestServer, user: i64) -> Self {
-        Self { http: reqwest::Client::new(), url: server.url.clone(), token: server.token(user) }
+        Self {
+            http: reqwest::Client::new(),
+            url: server.url.clone(),
+            token: server.token(user),
+        }
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -79,8 +94,16 @@ impl Person {
     }
 
     /// An event stream that must be given.
-    pub async fn open(&self, method: &str, path: &str, body: Option<Value>, last_event: Option<u64>) -> Stream {
-        let mut request = self.request(method, path, body).header("accept", "text/event-stream");
+    pub async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        last_event: Option<u64>,
+    ) -> Stream {
+        let mut request = self
+            .request(method, path, body)
+            .header("accept", "text/event-stream");
         if let Some(last) = last_event {
             request = request.header("last-event-id", last);
         }
@@ -89,9 +112,14 @@ impl Person {
 
     fn request(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.token);
         match body {
-            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            Some(body) => request
+                .header("content-type", "application/json")
+                .body(body.to_string()),
             None => request,
         }
     }
@@ -104,12 +132,18 @@ impl Person {
     pub async fn chat_with(&self, body: Value) -> Chat {
         let made = self.post("/my/chat/sessions/", body).await.expect(201);
         let project = made["project_id"].as_i64().unwrap();
-        Chat { person: self.clone(), id: made["session_id"].as_str().unwrap().to_owned(), project }
+        Chat {
+            person: self.clone(),
+            id: made["session_id"].as_str().unwrap().to_owned(),
+            project,
+        }
     }
 
     /// A new project's number.
     pub async fn project(&self, body: Value) -> i64 {
-        self.post("/my/projects/", body).await.expect(201)["project_id"].as_i64().unwrap()
+        self.post("/my/projects/", body).await.expect(201)["project_id"]
+            .as_i64()
+            .unwrap()
     }
 }
 
@@ -136,12 +170,16 @@ impl Chat {
 
     /// The same session, seen with another person's token or through another server.
     pub fn seen_by(&self, person: &Person) -> Self {
-        Self { person: person.clone(), ..self.clone() }
+        Self {
+            person: person.clone(),
+            ..self.clone()
+        }
     }
 
     /// A direct call, answered as JSON.
     pub async fn call(&self, agent: &str, text: &str) -> Answer {
-        self.send(json!({ "content": text, "target_agent": agent })).await
+        self.send(json!({ "content": text, "target_agent": agent }))
+            .await
     }
 
     pub async fn send(&self, body: Value) -> Answer {
@@ -150,7 +188,8 @@ impl Chat {
 
     /// A direct call, answered with its events.
     pub async fn stream_call(&self, agent: &str, text: &str) -> Stream {
-        self.stream(json!({ "content": text, "target_agent": agent })).await
+        self.stream(json!({ "content": text, "target_agent": agent }))
+            .await
     }
 
     /// A planned request, answered with its events.
@@ -159,23 +198,35 @@ impl Chat {
     }
 
     pub async fn stream(&self, body: Value) -> Stream {
-        self.open("POST", &self.path("message/"), Some(body), None).await
+        self.open("POST", &self.path("message/"), Some(body), None)
+            .await
     }
 
     /// The answer to a message that asks for events and gets none.
     pub async fn refused_stream(&self, body: Value) -> Answer {
         let request = self.request("POST", &self.path("message/"), Some(body));
-        Answer::of(request.header("accept", "text/event-stream").send().await.unwrap()).await
+        Answer::of(
+            request
+                .header("accept", "text/event-stream")
+                .send()
+                .await
+                .unwrap(),
+        )
+        .await
     }
 
     /// The events after a number, and those to come.
     pub async fn follow(&self, after: u64) -> Stream {
-        self.open("GET", &self.path("events/"), None, Some(after)).await
+        self.open("GET", &self.path("events/"), None, Some(after))
+            .await
     }
 
     /// Every stored event.
     pub async fn log(&self) -> Seen {
-        self.open("GET", &self.path("events/?follow=false"), None, None).await.all().await
+        self.open("GET", &self.path("events/?follow=false"), None, None)
+            .await
+            .all()
+            .await
     }
 
     /// Follows until an event of this type comes that fits.
@@ -185,36 +236,53 @@ impl Chat {
     }
 
     pub async fn messages(&self, query: &str) -> Vec<Value> {
-        let list = self.get(&self.path(&format!("messages/{query}"))).await.expect(200);
+        let list = self
+            .get(&self.path(&format!("messages/{query}")))
+            .await
+            .expect(200);
         list["messages"].as_array().unwrap().clone()
     }
 
     pub async fn detail(&self) -> Value {
-        self.get(&format!("/my/chat/sessions/{}", self.id)).await.expect(200)
+        self.get(&format!("/my/chat/sessions/{}", self.id))
+            .await
+            .expect(200)
     }
 
     /// The session's newest plan.
     pub async fn plan(&self) -> Value {
         let list = self.get(&self.path("plans/")).await.expect(200);
-        list["plans"].as_array().unwrap().last().expect("there is a plan").clone()
+        list["plans"]
+            .as_array()
+            .unwrap()
+            .last()
+            .expect("there is a plan")
+            .clone()
     }
 
     pub async fn decide_plan(&self, plan: &Value, body: Value) -> Answer {
         let id = plan["plan_id"].as_str().unwrap();
-        self.post(&self.path(&format!("plans/{id}/decision/")), body).await
+        self.post(&self.path(&format!("plans/{id}/decision/")), body)
+            .await
     }
 
     pub async fn decide(&self, call: &str, body: Value) -> Answer {
-        self.post(&self.path(&format!("approvals/{call}/decision/")), body).await
+        self.post(&self.path(&format!("approvals/{call}/decision/")), body)
+            .await
     }
 
     pub async fn claim(&self, call: &str, client: &str) -> Answer {
-        self.post(&self.path(&format!("tool_calls/{call}/claim/")), json!({ "client_id": client })).await
+        self.post(
+            &self.path(&format!("tool_calls/{call}/claim/")),
+            json!({ "client_id": client }),
+        )
+        .await
     }
 
     pub async fn result(&self, call: &str, client: &str, result: Value) -> Answer {
         let body = json!({ "client_id": client, "result": result });
-        self.post(&self.path(&format!("tool_calls/{call}/result/")), body).await
+        self.post(&self.path(&format!("tool_calls/{call}/result/")), body)
+            .await
     }
 
     pub async fn cancel(&self) -> Answer {
@@ -224,8 +292,16 @@ impl Chat {
 
 /// A number of `/metrics`; what has none yet counts as 0.
 pub async fn metric(server: &TestServer, name: &str) -> f64 {
-    let answer = server.client.raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
+    let answer = server
+        .client
+        .raw(Method::GET, "/metrics", &[], String::new())
+        .await
+        .unwrap();
     let text = String::from_utf8(answer.body.to_vec()).unwrap();
-    let line = text.lines().find(|line| line.split(' ').next() == Some(name));
-    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    let line = text
+        .lines()
+        .find(|line| line.split(' ').next() == Some(name));
+    line.map_or(0.0, |line| {
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    })
 }

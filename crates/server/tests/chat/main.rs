@@ -5,6 +5,7 @@ mod approvals;
 mod budgets;
 mod compaction;
 mod direct;
+mod direct_turns;
 mod erasure;
 mod history;
 mod kit;

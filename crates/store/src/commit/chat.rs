@@ -1,7 +1,7 @@
 //! The statements for what only project sessions commit.
 //!
-//! Users and projects are never given: they are taken from the session's own row, so that nothing can be booked on
-//! somebody else.
+//! Users and projects are never given: they are taken from the session's own row, so that nothing
+//! can be booked on somebody else.
 
 use super::{Commit, NewSession, statements::json};
 use crate::chat::{NewInteraction, NewSpending, PlanSaved};
@@ -29,14 +29,17 @@ const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, succe
 const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
      granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
 
-/// The most that one model call is taken to use: a number that a model made up must not break the sums of all others.
+/// The most that one model call is taken to use: a number that a model made up must not break the
+/// sums of all others.
 const MAX_PER_CALL: u64 = 1 << 40;
 const MICRO_PER_USD: f64 = 1e6;
 
 /// A session of a project is only made while the project exists.
 pub(super) fn hold_project(session: &NewSession) -> Option<Stmt> {
     match (session.realm, session.user_id, session.project_id) {
-        (Realm::Project, Some(user), Some(project)) => Some(Stmt::one(HOLD_PROJECT, vec![project.into(), user.into()])),
+        (Realm::Project, Some(user), Some(project)) => {
+            Some(Stmt::one(HOLD_PROJECT, vec![project.into(), user.into()]))
+        }
         _ => None,
     }
 }
@@ -45,7 +48,12 @@ pub(super) fn append(commit: &mut Commit, stmts: &mut Vec<Stmt>) -> Result<(), S
     for saved in &commit.plans {
         stmts.push(save_plan(commit.key.into(), saved)?);
     }
-    stmts.extend(commit.spendings.iter().map(|spending| insert_spending(commit.key.into(), spending)));
+    stmts.extend(
+        commit
+            .spendings
+            .iter()
+            .map(|spending| insert_spending(commit.key.into(), spending)),
+    );
     for new in std::mem::take(&mut commit.interactions) {
         let agent = Param::text(new.agent.as_str());
         let mut params = interaction_columns(new)?;
@@ -94,7 +102,9 @@ fn insert_spending(key: Param, spending: &NewSpending) -> Stmt {
     let usage = spending.usage;
     let count = |number: u64| Param::from(number.min(MAX_PER_CALL));
     // A float becomes the nearest number that there is, and none becomes zero.
-    let micro_usd = usage.cost_usd.map(|usd| count((usd * MICRO_PER_USD).round() as u64));
+    let micro_usd = usage
+        .cost_usd
+        .map(|usd| count((usd * MICRO_PER_USD).round() as u64));
     let params = vec![
         Param::text(spending.agent.as_str()),
         spending.turn.0.into(),

@@ -28,7 +28,11 @@ impl Postgres {
         let look = async {
             let connection = connector.connect(Access::Read).await?;
             let failed = |error| translate(&error);
-            let server = connection.client.query_one(SERVER, &[]).await.map_err(failed)?;
+            let server = connection
+                .client
+                .query_one(SERVER, &[])
+                .await
+                .map_err(failed)?;
             let access = match (server.get(1), server.get(2)) {
                 (true, _) => DatabaseAccess::ReadOnly,
                 (false, false) => DatabaseAccess::NoCreate,
@@ -36,15 +40,34 @@ impl Postgres {
             };
             let found = migrate::postgres_version(&connection.client).await?;
             let seal = match has_seals(found) {
-                true => connection.client.query_opt(SEALED_AT, &[]).await.map_err(failed)?,
+                true => connection
+                    .client
+                    .query_opt(SEALED_AT, &[])
+                    .await
+                    .map_err(failed)?,
                 false => None,
             };
             let seal = seal.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1)));
             // Last, so that nothing of ours lies between the two clocks.
-            let clock = DatabaseClock::now(connection.client.query_one(CLOCK, &[]).await.map_err(failed)?.get(0));
-            Ok(PostgresLook { version: server.get(0), found, seal, clock, access })
+            let clock = DatabaseClock::now(
+                connection
+                    .client
+                    .query_one(CLOCK, &[])
+                    .await
+                    .map_err(failed)?
+                    .get(0),
+            );
+            Ok(PostgresLook {
+                version: server.get(0),
+                found,
+                seal,
+                clock,
+                access,
+            })
         };
         let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
-        tokio::time::timeout(connector.query_timeout, look).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(connector.query_timeout, look)
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 }

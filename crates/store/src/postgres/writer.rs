@@ -1,7 +1,8 @@
 //! A task that writes: it takes what waits, sends it in one go, and commits once for all of it.
 //!
-//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch rolled back and run
-//! again with a savepoint per job, so that the others are not touched by its failure.
+//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch
+//! rolled back and run again with a savepoint per job, so that the others are not touched by its
+//! failure.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -61,11 +62,17 @@ pub(super) async fn run(
     max_batch: usize,
     counters: Arc<Counters>,
 ) {
-    let mut link = Link { connector, connection, backoff: FIRST_BACKOFF, not_before: Instant::now() };
+    let mut link = Link {
+        connector,
+        connection,
+        backoff: FIRST_BACKOFF,
+        not_before: Instant::now(),
+    };
     let mut batch = Vec::with_capacity(max_batch);
     let mut closing = Vec::new();
     while let Some(job) = queue.recv().await {
-        // Those who were answered just now may have more to write: one turn lets them join this batch.
+        // Those who were answered just now may have more to write: one turn lets them join this
+        // batch.
         tokio::task::yield_now().await;
         let mut next = Some(job);
         while let Some(job) = next.take() {
@@ -106,12 +113,19 @@ struct Link {
 }
 
 impl Link {
-    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to connect.
+    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to
+    /// connect.
     async fn connection(&mut self) -> Result<&Connection, StoreError> {
-        if self.connection.as_ref().is_none_or(|connection| connection.client.is_closed()) {
+        if self
+            .connection
+            .as_ref()
+            .is_none_or(|connection| connection.client.is_closed())
+        {
             self.connection = None;
             if Instant::now() < self.not_before {
-                return Err(StoreError::Unavailable("the connection is lost, trying again soon".to_owned()));
+                return Err(StoreError::Unavailable(
+                    "the connection is lost, trying again soon".to_owned(),
+                ));
             }
             match self.connector.connect(Access::Write).await {
                 Ok(connection) => {
@@ -153,7 +167,11 @@ async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
     vec![Err(failure); batch.len()]
 }
 
-async fn transact(connection: &Connection, batch: &[WriteJob], timeout: Duration) -> Result<Vec<Outcome>, Broken> {
+async fn transact(
+    connection: &Connection,
+    batch: &[WriteJob],
+    timeout: Duration,
+) -> Result<Vec<Outcome>, Broken> {
     let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
     let executed = tokio::time::timeout(timeout, execute(connection, batch));
     let outcomes = executed.await.map_err(|_| Broken::Before(late()))??;
@@ -175,8 +193,11 @@ async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outc
         prepared.push(prepare(connection, &job.stmts).await?);
     }
     let begin = Sent::control(client, "BEGIN");
-    let all_sent: Vec<_> =
-        batch.iter().zip(&prepared).map(|(job, statements)| send(client, &job.stmts, statements)).collect();
+    let all_sent: Vec<_> = batch
+        .iter()
+        .zip(&prepared)
+        .map(|(job, statements)| send(client, &job.stmts, statements))
+        .collect();
     begin.answer().await.map_err(broken)?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (job, sent) in batch.iter().zip(all_sent) {
@@ -186,7 +207,11 @@ async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outc
         return Ok(outcomes);
     }
     control(client, "ROLLBACK").await?;
-    if batch.len() == 1 { Ok(outcomes) } else { execute_isolated(client, batch, &prepared).await }
+    if batch.len() == 1 {
+        Ok(outcomes)
+    } else {
+        execute_isolated(client, batch, &prepared).await
+    }
 }
 
 async fn execute_isolated(
@@ -199,7 +224,15 @@ async fn execute_isolated(
     for (job, statements) in batch.iter().zip(prepared) {
         control(client, "SAVEPOINT job").await?;
         let outcome = collect(&job.stmts, send(client, &job.stmts, statements)).await?;
-        control(client, if outcome.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" }).await?;
+        control(
+            client,
+            if outcome.is_ok() {
+                "RELEASE job"
+            } else {
+                "ROLLBACK TO job; RELEASE job"
+            },
+        )
+        .await?;
         outcomes.push(outcome);
     }
     if outcomes.iter().all(Result::is_err) {
@@ -225,7 +258,9 @@ enum Sent<'a> {
 
 impl<'a> Sent<'a> {
     /// The driver sends a request when its future is first polled.
-    fn start(request: impl Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a) -> Self {
+    fn start(
+        request: impl Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a,
+    ) -> Self {
         let mut request = Box::pin(request);
         match request.as_mut().now_or_never() {
             Some(answer) => Self::Answered(answer),
@@ -246,21 +281,38 @@ impl<'a> Sent<'a> {
 }
 
 fn send<'a>(client: &'a Client, stmts: &'a [Stmt], statements: &'a [Statement]) -> Vec<Sent<'a>> {
-    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| Sent::start(request(client, stmt, statement));
+    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| {
+        Sent::start(request(client, stmt, statement))
+    };
     stmts.iter().zip(statements).map(start).collect()
 }
 
-async fn request(client: &Client, stmt: &Stmt, statement: &Statement) -> Result<Written, tokio_postgres::Error> {
+async fn request(
+    client: &Client,
+    stmt: &Stmt,
+    statement: &Statement,
+) -> Result<Written, tokio_postgres::Error> {
     let params: &[Param] = &stmt.params;
     if stmt.expect != Expect::Number {
-        return Ok(Written { rows: client.execute_raw(statement, params).await?, number: None });
+        return Ok(Written {
+            rows: client.execute_raw(statement, params).await?,
+            number: None,
+        });
     }
-    let rows: Vec<tokio_postgres::Row> = client.query_raw(statement, params).await?.try_collect().await?;
+    let rows: Vec<tokio_postgres::Row> = client
+        .query_raw(statement, params)
+        .await?
+        .try_collect()
+        .await?;
     let number = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(Written { rows: rows.len() as u64, number })
+    Ok(Written {
+        rows: rows.len() as u64,
+        number,
+    })
 }
 
-/// Takes all the answers of a job; its outcome is its first failure, or what its last statement did.
+/// Takes all the answers of a job; its outcome is its first failure, or what its last statement
+/// did.
 async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken> {
     let mut outcome = Ok(Written::default());
     for (stmt, sent) in stmts.iter().zip(sent) {

@@ -102,8 +102,18 @@ pub struct ApprovalShown {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApprovalKind {
-    Write { arguments: Map<String, Value>, before: Before },
-    Command { command: String, cwd: Option<String>, parts: Vec<CommandPart> },
+    Write {
+        arguments: Map<String, Value>,
+        before: Before,
+    },
+    Command {
+        command: String,
+        cwd: Option<String>,
+        parts: Vec<CommandPart>,
+    },
     Budget(Map<String, Value>),
-    Tool { name: String, arguments: Map<String, Value> },
+    Tool {
+        name: String,
+        arguments: Map<String, Value>,
+    },
 }

@@ -23,15 +23,24 @@ pub enum Command {
 pub const HELP: [(&str, &str); 11] = [
     ("/help", "this list"),
     ("/agents", "the agents of the project"),
-    ("/switch AGENT", "send messages to this agent; without a name they are planned again"),
+    (
+        "/switch AGENT",
+        "send messages to this agent; without a name they are planned again",
+    ),
     ("/sessions [ID]", "earlier sessions, or go on with one"),
-    ("/plan [TASK]", "the newest plan, or what a task of it came to"),
+    (
+        "/plan [TASK]",
+        "the newest plan, or what a task of it came to",
+    ),
     ("/retry", "run what failed in the newest plan again"),
     ("/cost", "what was spent"),
     ("/cancel", "stop the turn; Ctrl-C does the same"),
     ("/new", "start a new session"),
     ("/quit", "leave; Ctrl-D does the same"),
-    ("keys", "Alt-Enter or Ctrl-J: new line · ↑ ↓: what you wrote before · Tab: look at what waits for you"),
+    (
+        "keys",
+        "Alt-Enter or Ctrl-J: new line · ↑ ↓: what you wrote before · Tab: look at what waits for you",
+    ),
 ];
 
 impl Command {
@@ -67,11 +76,17 @@ mod tests {
     fn commands_are_told_from_messages() {
         for (line, expected) in [
             ("/help", Some(Command::Help)),
-            ("  /Switch  coder ", Some(Command::Switch(Some("coder".to_owned())))),
+            (
+                "  /Switch  coder ",
+                Some(Command::Switch(Some("coder".to_owned()))),
+            ),
             ("/switch", Some(Command::Switch(None))),
             ("/plan tests", Some(Command::Plan(Some("tests".to_owned())))),
             ("/exit", Some(Command::Quit)),
-            ("/frobnicate", Some(Command::Unknown("frobnicate".to_owned()))),
+            (
+                "/frobnicate",
+                Some(Command::Unknown("frobnicate".to_owned())),
+            ),
             ("/etc/hosts is wrong", None),
             ("/", None),
             ("what does /help do", None),

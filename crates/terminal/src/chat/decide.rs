@@ -32,7 +32,15 @@ enum Becomes {
 
 impl Talk {
     pub(super) async fn decide(&mut self, call: &CallId, choice: Choice) {
-        let Some(ask) = self.state.asks.iter().find(|ask| ask.call_id() == call).cloned() else { return };
+        let Some(ask) = self
+            .state
+            .asks
+            .iter()
+            .find(|ask| ask.call_id() == call)
+            .cloned()
+        else {
+            return;
+        };
         match choice {
             Choice::ViewAll => self.view(&ask).await,
             Choice::Edit => self.edit(ask).await,
@@ -41,7 +49,13 @@ impl Talk {
     }
 
     pub(super) fn answer(&mut self, call: &CallId, text: String) {
-        if let Some(ask) = self.state.asks.iter().find(|ask| ask.call_id() == call).cloned() {
+        if let Some(ask) = self
+            .state
+            .asks
+            .iter()
+            .find(|ask| ask.call_id() == call)
+            .cloned()
+        {
             self.submit(ask, Decision::Answer(call.clone(), text));
         }
     }
@@ -55,14 +69,15 @@ impl Talk {
                     let before = self.before_of(ask).await;
                     blocks.push(Block::Approval(self.state.shown(request, &before)));
                 }
-                Ask::Plan(request) => blocks.extend(
-                    self.state
-                        .plan
-                        .clone()
-                        .map(|plan| Block::PlanProposed { plan, reason: request.approval.reason.clone() }),
-                ),
+                Ask::Plan(request) => {
+                    blocks.extend(self.state.plan.clone().map(|plan| Block::PlanProposed {
+                        plan,
+                        reason: request.approval.reason.clone(),
+                    }))
+                }
                 Ask::Local(local) => {
-                    let notice = format!("this machine still asks for session {}", local.session_id);
+                    let notice =
+                        format!("this machine still asks for session {}", local.session_id);
                     blocks.extend([Block::Notice(notice), local.block()]);
                 }
                 Ask::Question(_) => {}
@@ -81,12 +96,23 @@ impl Talk {
             Ask::Approval(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
                 let decision = Some(word.to_owned());
-                let body = HitlDecision { decision, feedback, remember, digest, modified_args: None };
+                let body = HitlDecision {
+                    decision,
+                    feedback,
+                    remember,
+                    digest,
+                    modified_args: None,
+                };
                 Decision::Approval(ask.call_id().clone(), body)
             }
             Ask::Plan(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
-                let body = PlanDecision { decision: Some(word.to_owned()), feedback, digest, tasks: None };
+                let body = PlanDecision {
+                    decision: Some(word.to_owned()),
+                    feedback,
+                    digest,
+                    tasks: None,
+                };
                 Decision::Plan(request.plan_id.clone(), body)
             }
             Ask::Local(local) => {
@@ -104,9 +130,16 @@ impl Talk {
 
     /// What was decided is no longer asked; it is again if the server does not take it.
     fn submit(&mut self, ask: Ask, decision: Decision) {
-        let Some(session) = self.session.clone() else { return };
+        let Some(session) = self.session.clone() else {
+            return;
+        };
         self.state.answered(ask.call_id());
-        self.requests.spawn(requests::decide(self.client.clone(), session, decision, ask));
+        self.requests.spawn(requests::decide(
+            self.client.clone(),
+            session,
+            decision,
+            ask,
+        ));
     }
 
     async fn view(&mut self, ask: &Ask) {
@@ -114,11 +147,23 @@ impl Talk {
         let lines = match ask {
             Ask::Approval(request) => {
                 let before = self.before_of(ask).await;
-                Some(render::everything(&self.state.shown(request, &before).kind, width))
+                Some(render::everything(
+                    &self.state.shown(request, &before).kind,
+                    width,
+                ))
             }
-            Ask::Plan(_) => self.state.plan.as_ref().map(|plan| render::whole_plan(plan, width)),
+            Ask::Plan(_) => self
+                .state
+                .plan
+                .as_ref()
+                .map(|plan| render::whole_plan(plan, width)),
             Ask::Local(local) => {
-                let kind = approval_kind(local.tool.as_str(), &local.arguments, &local.parts, &Before::Missing);
+                let kind = approval_kind(
+                    local.tool.as_str(),
+                    &local.arguments,
+                    &local.parts,
+                    &Before::Missing,
+                );
                 Some(render::everything(&kind, width))
             }
             Ask::Question(_) => None,
@@ -129,7 +174,12 @@ impl Talk {
     async fn before_of(&self, ask: &Ask) -> Before {
         match ask {
             Ask::Approval(request) if request.approval.tool_name == Tool::WriteFile.as_str() => {
-                let path = request.approval.arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+                let path = request
+                    .approval
+                    .arguments
+                    .get("path")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 files::before(&self.preview, path).await
             }
             _ => Before::Missing,
@@ -137,8 +187,18 @@ impl Talk {
     }
 
     async fn edit(&mut self, ask: Ask) {
-        let Some(Editable { text, name, becomes }) = self.editable(&ask).await else { return };
-        let start = self.drafts.remove(ask.call_id()).unwrap_or_else(|| text.clone());
+        let Some(Editable {
+            text,
+            name,
+            becomes,
+        }) = self.editable(&ask).await
+        else {
+            return;
+        };
+        let start = self
+            .drafts
+            .remove(ask.call_id())
+            .unwrap_or_else(|| text.clone());
         let edited = self.surface.edit(&start, &name).await;
         // Ctrl-C was for the editor then.
         let _ = self.interrupts.recv().now_or_never();
@@ -161,7 +221,9 @@ impl Talk {
             Ok(changed) => changed,
             Err(error) => {
                 self.drafts.insert(ask.call_id().clone(), edited);
-                return self.notice(format!("this is not JSON: {error}; e goes on with your text"));
+                return self.notice(format!(
+                    "this is not JSON: {error}; e goes on with your text"
+                ));
             }
         };
         self.drafts.insert(ask.call_id().clone(), edited);
@@ -169,12 +231,22 @@ impl Talk {
         let decision = match &ask {
             Ask::Plan(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
-                let body = PlanDecision { decision, tasks: Some(changed), feedback: None, digest };
+                let body = PlanDecision {
+                    decision,
+                    tasks: Some(changed),
+                    feedback: None,
+                    digest,
+                };
                 Decision::Plan(request.plan_id.clone(), body)
             }
             Ask::Approval(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
-                let body = HitlDecision { decision, modified_args: Some(changed), digest, ..HitlDecision::default() };
+                let body = HitlDecision {
+                    decision,
+                    modified_args: Some(changed),
+                    digest,
+                    ..HitlDecision::default()
+                };
                 Decision::Approval(ask.call_id().clone(), body)
             }
             Ask::Question(_) | Ask::Local(_) => return,
@@ -189,14 +261,26 @@ impl Talk {
                 let approval = &request.approval;
                 if let Some((path, content)) = self.written(ask).await {
                     let becomes = Becomes::Content(approval.arguments.clone());
-                    return Some(Editable { text: content, name: path, becomes });
+                    return Some(Editable {
+                        text: content,
+                        name: path,
+                        becomes,
+                    });
                 }
                 let text = pretty(&Value::Object(approval.arguments.clone()));
-                Some(Editable { text, name: "arguments.json".to_owned(), becomes: Becomes::Arguments })
+                Some(Editable {
+                    text,
+                    name: "arguments.json".to_owned(),
+                    becomes: Becomes::Arguments,
+                })
             }
             Ask::Plan(request) => {
                 let tasks = request.approval.arguments.get("tasks")?;
-                Some(Editable { text: pretty(tasks), name: "tasks.json".to_owned(), becomes: Becomes::Tasks })
+                Some(Editable {
+                    text: pretty(tasks),
+                    name: "tasks.json".to_owned(),
+                    becomes: Becomes::Tasks,
+                })
             }
             Ask::Question(_) | Ask::Local(_) => None,
         }
@@ -204,10 +288,14 @@ impl Talk {
 
     /// The path and the whole new content, where the call is a write whose outcome is known.
     async fn written(&self, ask: &Ask) -> Option<(String, String)> {
-        let Ask::Approval(request) = ask else { return None };
+        let Ask::Approval(request) = ask else {
+            return None;
+        };
         let approval = &request.approval;
         let tool = Tool::parse(&approval.tool_name)?;
-        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else { return None };
+        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else {
+            return None;
+        };
         let content = match (&write.content, self.before_of(ask).await) {
             (Some(content), _) => content.clone(),
             (None, Before::Text(old)) => super::diff::apply(&old, write.edits.as_deref()?)?,

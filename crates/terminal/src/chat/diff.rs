@@ -40,7 +40,9 @@ impl Diff {
             },
             (Before::Missing, Some(new), _) => Self::between("", new).noted("a new file"),
             (Before::Unknown(why), Some(new), _) => Self::between("", new).noted(why),
-            (Before::Missing, None, Some(edits)) => Self::of_edits(edits, "there is no such file yet"),
+            (Before::Missing, None, Some(edits)) => {
+                Self::of_edits(edits, "there is no such file yet")
+            }
             (Before::Unknown(why), None, Some(edits)) => Self::of_edits(edits, why),
             (_, None, None) => Self::default(),
         }
@@ -51,15 +53,25 @@ impl Diff {
         let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
         for group in diff.grouped_ops(CONTEXT_LINES) {
             if let (Some(first), Some(last)) = (group.first(), group.last()) {
-                let (old, new) =
-                    (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end);
-                let head = format!("@@ -{},{} +{},{} @@", old.start + 1, old.len(), new.start + 1, new.len());
+                let (old, new) = (
+                    first.old_range().start..last.old_range().end,
+                    first.new_range().start..last.new_range().end,
+                );
+                let head = format!(
+                    "@@ -{},{} +{},{} @@",
+                    old.start + 1,
+                    old.len(),
+                    new.start + 1,
+                    new.len()
+                );
                 shown.lines.push(Line::styled(&head, DIM));
             }
             for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
                 shown.push(change.tag(), change.value());
                 if change.missing_newline() {
-                    shown.lines.push(Line::styled("\\ no newline at the end", DIM));
+                    shown
+                        .lines
+                        .push(Line::styled("\\ no newline at the end", DIM));
                 }
             }
         }
@@ -74,8 +86,12 @@ impl Diff {
         let mut shown = Self::default();
         for edit in edits {
             shown.lines.push(Line::styled("@@ @@", DIM));
-            edit.old.lines().for_each(|line| shown.push(ChangeTag::Delete, line));
-            edit.new.lines().for_each(|line| shown.push(ChangeTag::Insert, line));
+            edit.old
+                .lines()
+                .for_each(|line| shown.push(ChangeTag::Delete, line));
+            edit.new
+                .lines()
+                .for_each(|line| shown.push(ChangeTag::Insert, line));
         }
         shown.noted(note)
     }
@@ -92,11 +108,13 @@ impl Diff {
             ChangeTag::Insert => self.added += 1,
             ChangeTag::Equal => {}
         }
-        self.lines.push(Line::styled(sign, style).with(&visible(text), style));
+        self.lines
+            .push(Line::styled(sign, style).with(&visible(text), style));
     }
 
     fn noted(mut self, note: &str) -> Self {
-        self.lines.insert(0, Line::styled(&format!("({note})"), BOLD.dim()));
+        self.lines
+            .insert(0, Line::styled(&format!("({note})"), BOLD.dim()));
         self
     }
 }
@@ -124,12 +142,25 @@ mod tests {
     }
 
     fn content(text: &str) -> WriteFile {
-        WriteFile { path: "a".to_owned(), content: Some(text.to_owned()), edits: None, create_dirs: false }
+        WriteFile {
+            path: "a".to_owned(),
+            content: Some(text.to_owned()),
+            edits: None,
+            create_dirs: false,
+        }
     }
 
     fn edits(pairs: &[(&str, &str)]) -> WriteFile {
-        let edits = pairs.iter().map(|(old, new)| FileEdit { old: (*old).to_owned(), new: (*new).to_owned() });
-        WriteFile { path: "a".to_owned(), content: None, edits: Some(edits.collect()), create_dirs: false }
+        let edits = pairs.iter().map(|(old, new)| FileEdit {
+            old: (*old).to_owned(),
+            new: (*new).to_owned(),
+        });
+        WriteFile {
+            path: "a".to_owned(),
+            content: None,
+            edits: Some(edits.collect()),
+            create_dirs: false,
+        }
     }
 
     #[test]
@@ -137,15 +168,47 @@ mod tests {
         let text = |text: &str| Before::Text(text.to_owned());
         let unknown = Before::Unknown("it is not text".to_owned());
         for (write, before, expected) in [
-            (content("a\nB\nc\n"), text("a\nb\nc\n"), "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n+1 -1"),
-            (content("x\n"), Before::Missing, "(a new file)\n@@ -1,0 +1,1 @@\n+x\n+1 -0"),
+            (
+                content("a\nB\nc\n"),
+                text("a\nb\nc\n"),
+                "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n+1 -1",
+            ),
+            (
+                content("x\n"),
+                Before::Missing,
+                "(a new file)\n@@ -1,0 +1,1 @@\n+x\n+1 -0",
+            ),
             (content("x\n"), text("x\n"), "(nothing changes)\n+0 -0"),
-            (content("x"), text("x\n"), "@@ -1,1 +1,1 @@\n-x\n+x\n\\ no newline at the end\n+1 -1"),
-            (edits(&[("b", "bb")]), text("a\nb\nc\n"), "@@ -1,3 +1,3 @@\n a\n-b\n+bb\n c\n+1 -1"),
-            (edits(&[("q", "r")]), text("a\n"), "(an edit does not fit the file as it is now)\n@@ @@\n-q\n+r\n+1 -1"),
-            (edits(&[("q", "r")]), unknown.clone(), "(it is not text)\n@@ @@\n-q\n+r\n+1 -1"),
-            (content("x\n"), unknown, "(it is not text)\n@@ -1,0 +1,1 @@\n+x\n+1 -0"),
-            (content("\u{1b}[2J\r\n"), Before::Missing, "(a new file)\n@@ -1,0 +1,1 @@\n+\\u{1b}[2J\\u{d}\n+1 -0"),
+            (
+                content("x"),
+                text("x\n"),
+                "@@ -1,1 +1,1 @@\n-x\n+x\n\\ no newline at the end\n+1 -1",
+            ),
+            (
+                edits(&[("b", "bb")]),
+                text("a\nb\nc\n"),
+                "@@ -1,3 +1,3 @@\n a\n-b\n+bb\n c\n+1 -1",
+            ),
+            (
+                edits(&[("q", "r")]),
+                text("a\n"),
+                "(an edit does not fit the file as it is now)\n@@ @@\n-q\n+r\n+1 -1",
+            ),
+            (
+                edits(&[("q", "r")]),
+                unknown.clone(),
+                "(it is not text)\n@@ @@\n-q\n+r\n+1 -1",
+            ),
+            (
+                content("x\n"),
+                unknown,
+                "(it is not text)\n@@ -1,0 +1,1 @@\n+x\n+1 -0",
+            ),
+            (
+                content("\u{1b}[2J\r\n"),
+                Before::Missing,
+                "(a new file)\n@@ -1,0 +1,1 @@\n+\\u{1b}[2J\\u{d}\n+1 -0",
+            ),
         ] {
             assert_eq!(shown(&write, &before), expected);
         }

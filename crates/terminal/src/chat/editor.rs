@@ -1,4 +1,5 @@
-//! The text a person is writing: one or more lines, a cursor, what was written before. Knows no keys and no terminal.
+//! The text a person is writing: one or more lines, a cursor, what was written before. Knows no
+//! keys and no terminal.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -39,7 +40,10 @@ pub struct Layout {
 
 impl Editor {
     pub fn with_history(history: Vec<String>) -> Self {
-        Self { history, ..Self::default() }
+        Self {
+            history,
+            ..Self::default()
+        }
     }
 
     pub fn text(&self) -> &str {
@@ -64,7 +68,10 @@ impl Editor {
     pub fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let room = MAX_BYTES.saturating_sub(self.text.len());
-        let cut = (0..=room.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        let cut = (0..=room.min(text.len()))
+            .rev()
+            .find(|end| text.is_char_boundary(*end))
+            .unwrap_or_default();
         self.text.insert_str(self.cursor, &text[..cut]);
         self.cursor += cut;
     }
@@ -108,7 +115,10 @@ impl Editor {
             let above = self.text[..start - 1].rfind('\n').map_or(0, |at| at + 1);
             return self.cursor = self.at_column(above, column);
         }
-        let place = self.recalled.as_ref().map_or(self.history.len(), |(place, _)| *place);
+        let place = self
+            .recalled
+            .as_ref()
+            .map_or(self.history.len(), |(place, _)| *place);
         if place > 0 {
             self.recall(place - 1);
         }
@@ -147,17 +157,26 @@ impl Editor {
 
     fn at_column(&self, start: usize, column: usize) -> usize {
         let line = self.text[start..].split('\n').next().unwrap_or_default();
-        start + line.grapheme_indices(true).nth(column).map_or(line.len(), |(at, _)| at)
+        start
+            + line
+                .grapheme_indices(true)
+                .nth(column)
+                .map_or(line.len(), |(at, _)| at)
     }
 
     fn target(&self, motion: Motion) -> usize {
         let (before, after) = self.text.split_at(self.cursor);
         match motion {
-            Motion::Left => before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at),
+            Motion::Left => before
+                .grapheme_indices(true)
+                .next_back()
+                .map_or(0, |(at, _)| at),
             Motion::Right => self.cursor + after.graphemes(true).next().map_or(0, str::len),
             Motion::WordLeft => {
                 let mut words = before.split_word_bound_indices().rev();
-                words.find(|(_, word)| !word.trim().is_empty()).map_or(0, |(at, _)| at)
+                words
+                    .find(|(_, word)| !word.trim().is_empty())
+                    .map_or(0, |(at, _)| at)
             }
             Motion::WordRight => {
                 let mut words = after.split_word_bound_indices();
@@ -171,7 +190,11 @@ impl Editor {
 
     pub fn layout(&self, width: usize) -> Layout {
         let width = width.max(2);
-        let mut layout = Layout { rows: vec![String::new()], cursor_row: 0, cursor_column: 0 };
+        let mut layout = Layout {
+            rows: vec![String::new()],
+            cursor_row: 0,
+            cursor_column: 0,
+        };
         let mut column = 0;
         let mut end = 0;
         for (at, piece) in self.text.grapheme_indices(true) {
@@ -245,7 +268,11 @@ mod tests {
         editor.up();
         assert_eq!(editor.text(), "first");
         editor.down();
-        assert_eq!(editor.text(), "second\nof two", "history is not changed by looking at it");
+        assert_eq!(
+            editor.text(),
+            "second\nof two",
+            "history is not changed by looking at it"
+        );
         editor.down();
         assert_eq!(editor.text(), "draft");
         editor.down();
@@ -256,7 +283,11 @@ mod tests {
     fn rows_hold_the_text_and_the_cursor() {
         let rows = |text: &str, width| {
             let layout = editor(text).layout(width);
-            (layout.rows.join("|"), layout.cursor_row, layout.cursor_column)
+            (
+                layout.rows.join("|"),
+                layout.cursor_row,
+                layout.cursor_column,
+            )
         };
         assert_eq!(rows("", 10), (String::new(), 0, 0));
         assert_eq!(rows("ab\ncd", 10), ("ab|cd".to_owned(), 1, 2));
@@ -267,7 +298,10 @@ mod tests {
         let mut middle = editor("abcd\nef");
         middle.up();
         middle.go(Motion::Left);
-        assert_eq!((middle.layout(9).cursor_row, middle.layout(9).cursor_column), (0, 1));
+        assert_eq!(
+            (middle.layout(9).cursor_row, middle.layout(9).cursor_column),
+            (0, 1)
+        );
     }
 
     #[test]

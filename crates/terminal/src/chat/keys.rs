@@ -23,7 +23,11 @@ pub fn input(event: Event) -> Option<Input> {
 
 fn key(event: KeyEvent) -> Option<Key> {
     let has = |modifier| event.modifiers.contains(modifier);
-    let (control, alt, shift) = (has(KeyModifiers::CONTROL), has(KeyModifiers::ALT), has(KeyModifiers::SHIFT));
+    let (control, alt, shift) = (
+        has(KeyModifiers::CONTROL),
+        has(KeyModifiers::ALT),
+        has(KeyModifiers::SHIFT),
+    );
     Some(match event.code {
         KeyCode::Enter if alt || shift || control => Key::NewLine,
         KeyCode::Enter => Key::Enter,

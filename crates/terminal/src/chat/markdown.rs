@@ -81,8 +81,12 @@ impl Page {
             Event::Start(tag) => self.open(tag),
             Event::End(tag) => self.close(tag),
             Event::Text(text) if self.code => self.code_lines(&text),
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.say(&text, self.style()),
-            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => self.say(&text, CODE),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                self.say(&text, self.style())
+            }
+            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.say(&text, CODE)
+            }
             Event::FootnoteReference(name) => self.say(&format!("[{name}]"), DIM),
             Event::SoftBreak => self.say(" ", self.style()),
             Event::HardBreak => self.flush(),
@@ -123,14 +127,26 @@ impl Page {
             Tag::Item => self.open_item(),
             Tag::Table(alignments) => {
                 self.gap();
-                self.table = Some(Table { alignments, ..Table::default() });
+                self.table = Some(Table {
+                    alignments,
+                    ..Table::default()
+                });
             }
-            Tag::Emphasis => self.restyle(|style| Style { is_italic: true, ..style }),
+            Tag::Emphasis => self.restyle(|style| Style {
+                is_italic: true,
+                ..style
+            }),
             Tag::Strong => self.restyle(Style::bold),
-            Tag::Strikethrough => self.restyle(|style| Style { is_struck: true, ..style }),
+            Tag::Strikethrough => self.restyle(|style| Style {
+                is_struck: true,
+                ..style
+            }),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.links.push(dest_url.into_string());
-                self.restyle(|style| Style { is_underlined: true, ..style });
+                self.restyle(|style| Style {
+                    is_underlined: true,
+                    ..style
+                });
             }
             _ => {}
         }
@@ -199,7 +215,8 @@ impl Page {
             let mut row = self.prefix();
             row.push(Span::new(CODE_INDENT, Style::PLAIN));
             row.push(Span::new(line.strip_suffix('\r').unwrap_or(line), CODE));
-            self.lines.push(if row.is_blank() { Line::new() } else { row });
+            self.lines
+                .push(if row.is_blank() { Line::new() } else { row });
         }
     }
 
@@ -213,14 +230,23 @@ impl Page {
             _ => "• ".to_owned(),
         };
         self.wants_gap = false;
-        self.frames.push(Frame::Item { mark, is_started: false });
+        self.frames.push(Frame::Item {
+            mark,
+            is_started: false,
+        });
     }
 
     fn end_link(&mut self) {
         self.styles.pop();
-        let Some(address) = self.links.pop() else { return };
+        let Some(address) = self.links.pop() else {
+            return;
+        };
         // The address is always shown: a text that names another place must not hide it.
-        if !self.inline.to_text().ends_with(address.trim_start_matches("mailto:")) {
+        if !self
+            .inline
+            .to_text()
+            .ends_with(address.trim_start_matches("mailto:"))
+        {
             self.say(&format!(" ({address})"), DIM);
         }
     }
@@ -240,7 +266,9 @@ impl Page {
     }
 
     fn end_table(&mut self) {
-        let Some(table) = self.table.take() else { return };
+        let Some(table) = self.table.take() else {
+            return;
+        };
         let prefix = self.prefix();
         let width = self.width.saturating_sub(prefix.width());
         for row in table::lines(&table.rows, &table.alignments, width) {
@@ -252,14 +280,17 @@ impl Page {
     }
 
     fn in_list(&self) -> bool {
-        self.frames.iter().any(|frame| matches!(frame, Frame::Item { .. }))
+        self.frames
+            .iter()
+            .any(|frame| matches!(frame, Frame::Item { .. }))
     }
 
     /// A blank row between blocks, not before the first.
     fn gap(&mut self) {
         if std::mem::take(&mut self.wants_gap) && !self.lines.is_empty() {
             let line = self.prefix();
-            self.lines.push(if line.is_blank() { Line::new() } else { line });
+            self.lines
+                .push(if line.is_blank() { Line::new() } else { line });
         }
     }
 
@@ -267,7 +298,13 @@ impl Page {
         if self.inline.is_blank() {
             self.inline = Line::new();
             // An empty item still shows its mark.
-            if !matches!(self.frames.last(), Some(Frame::Item { is_started: false, .. })) {
+            if !matches!(
+                self.frames.last(),
+                Some(Frame::Item {
+                    is_started: false,
+                    ..
+                })
+            ) {
                 return;
             }
         }
@@ -284,9 +321,15 @@ impl Page {
         for (index, frame) in self.frames.iter_mut().enumerate() {
             match frame {
                 Frame::Quote if index >= skipped => line.push(Span::new(QUOTE_MARK, DIM)),
-                Frame::Item { mark, is_started: false } => {
+                Frame::Item {
+                    mark,
+                    is_started: false,
+                } => {
                     line.push(Span::new(mark, DIM));
-                    *frame = Frame::Item { mark: mark.clone(), is_started: true };
+                    *frame = Frame::Item {
+                        mark: mark.clone(),
+                        is_started: true,
+                    };
                 }
                 Frame::Item { mark, .. } if index >= skipped => {
                     line.push(Span::new(&" ".repeat(mark.chars().count()), Style::PLAIN));
@@ -300,7 +343,10 @@ impl Page {
 
 fn heading_style(level: HeadingLevel) -> Style {
     match level {
-        HeadingLevel::H1 | HeadingLevel::H2 => Style { is_underlined: true, ..BOLD },
+        HeadingLevel::H1 | HeadingLevel::H2 => Style {
+            is_underlined: true,
+            ..BOLD
+        },
         _ => BOLD,
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use codelab_policy::visible;
-use codelab_protocol::{AgentName, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus};
+use codelab_protocol::{
+    AgentName, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
+};
 
 use super::text::{BOLD, Colour, DIM, Line, Style};
 
@@ -29,7 +31,10 @@ pub struct PlanView {
 
 impl PlanView {
     pub fn new(plan: Plan) -> Self {
-        Self { plan, notes: BTreeMap::new() }
+        Self {
+            plan,
+            notes: BTreeMap::new(),
+        }
     }
 
     pub fn id(&self) -> &PlanId {
@@ -47,7 +52,9 @@ impl PlanView {
             use TaskStatus::{Pending, Queued, Running, Waiting};
             matches!(task.status, Pending | Queued | Running | Waiting)
         };
-        self.plan.status == PlanStatus::Running && !self.is_single() && self.plan.tasks.iter().any(is_open)
+        self.plan.status == PlanStatus::Running
+            && !self.is_single()
+            && self.plan.tasks.iter().any(is_open)
     }
 
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
@@ -64,7 +71,8 @@ impl PlanView {
         };
     }
 
-    /// The tasks as a person's edit left them; costs are known only of those that were there before.
+    /// The tasks as a person's edit left them; costs are known only of those that were there
+    /// before.
     pub fn replace(&mut self, tasks: &[PlannedTask]) {
         let old = std::mem::take(&mut self.plan.tasks);
         self.plan.tasks = tasks
@@ -89,12 +97,19 @@ impl PlanView {
     }
 
     pub fn done(&self) -> usize {
-        self.plan.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count()
+        self.plan
+            .tasks
+            .iter()
+            .filter(|task| task.status == TaskStatus::Completed)
+            .count()
     }
 
     pub fn heading(&self) -> Line {
         let tasks = &self.plan.tasks;
-        let priced: Vec<f64> = tasks.iter().filter_map(|task| task.estimated_cost_usd).collect();
+        let priced: Vec<f64> = tasks
+            .iter()
+            .filter_map(|task| task.estimated_cost_usd)
+            .collect();
         let cost = match (priced.len() == tasks.len(), priced.iter().sum::<f64>()) {
             (true, sum) => format!("about {}", dollars(sum)),
             (false, sum) if sum > 0.0 => format!("more than {}", dollars(sum)),
@@ -110,7 +125,10 @@ impl PlanView {
 
     /// Whether the brief tree leaves anything out.
     pub fn is_cut(&self) -> bool {
-        self.plan.tasks.iter().any(|task| brief(&task.description).1)
+        self.plan
+            .tasks
+            .iter()
+            .any(|task| brief(&task.description).1)
     }
 
     pub fn tree(&self, drawing: Drawing) -> Vec<Line> {
@@ -139,15 +157,18 @@ impl PlanView {
         }
     }
 
-    /// Each task hangs below the last of those it waits for, so that reading down is reading in order. Only tasks that
-    /// stand before it count, which keeps a wrong graph from being drawn for ever.
+    /// Each task hangs below the last of those it waits for, so that reading down is reading in
+    /// order. Only tasks that stand before it count, which keeps a wrong graph from being drawn for
+    /// ever.
     fn children(&self) -> BTreeMap<Option<usize>, Vec<usize>> {
         let tasks = &self.plan.tasks;
         let mut out: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         let order = self.in_order();
         for (place, &index) in order.iter().enumerate() {
-            let parent =
-                order[..place].iter().rev().find(|earlier| tasks[index].depends_on.contains(&tasks[**earlier].id));
+            let parent = order[..place]
+                .iter()
+                .rev()
+                .find(|earlier| tasks[index].depends_on.contains(&tasks[**earlier].id));
             out.entry(parent.copied()).or_default().push(index);
         }
         out
@@ -161,8 +182,16 @@ impl PlanView {
             let known = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
             let placed = |id: &TaskId| order.iter().any(|index| tasks[*index].id == *id);
             let open = |index: &usize| !order.contains(index);
-            let free = |index: &usize| tasks[*index].depends_on.iter().all(|id| placed(id) || !known(id));
-            let next = (0..tasks.len()).filter(open).find(free).or_else(|| (0..tasks.len()).find(open));
+            let free = |index: &usize| {
+                tasks[*index]
+                    .depends_on
+                    .iter()
+                    .all(|id| placed(id) || !known(id))
+            };
+            let next = (0..tasks.len())
+                .filter(open)
+                .find(free)
+                .or_else(|| (0..tasks.len()).find(open));
             let Some(next) = next else { break };
             order.push(next);
         }
@@ -176,13 +205,25 @@ impl PlanView {
                 (text, true) => (frame, text + "…"),
                 (text, false) => (frame, text),
             },
-            Drawing::Whole => (0, visible(&task.description).lines().collect::<Vec<_>>().join(" ⏎ ")),
+            Drawing::Whole => (
+                0,
+                visible(&task.description)
+                    .lines()
+                    .collect::<Vec<_>>()
+                    .join(" ⏎ "),
+            ),
         };
         let (sign, style) = sign(task.status, frame);
-        let mut line = Line::styled(&format!("{before}{}", if is_last { "└─ " } else { "├─ " }), DIM)
-            .with(sign, style)
-            .with(&format!(" {}", task.id), BOLD)
-            .with(&format!("  {}", short(&task.agent)), Style::colour(Colour::Magenta));
+        let mut line = Line::styled(
+            &format!("{before}{}", if is_last { "└─ " } else { "├─ " }),
+            DIM,
+        )
+        .with(sign, style)
+        .with(&format!(" {}", task.id), BOLD)
+        .with(
+            &format!("  {}", short(&task.agent)),
+            Style::colour(Colour::Magenta),
+        );
         line.extend(Line::plain(&format!("  {description}")));
         if let Some(cost) = task.estimated_cost_usd {
             line.extend(Line::styled(&format!("  {}", dollars(cost)), DIM));
@@ -200,7 +241,10 @@ impl PlanView {
 
 /// A description in one line, and whether it goes on behind that.
 fn brief(description: &str) -> (String, bool) {
-    let whole = visible(description).split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = visible(description)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let cut: String = whole.chars().take(MAX_DESCRIPTION_CHARS).collect();
     let goes_on = cut.len() < whole.len();
     (cut, goes_on)
@@ -226,9 +270,15 @@ pub fn sign(status: TaskStatus, frame: usize) -> (&'static str, Style) {
 /// A starter agent without the prefix they all share.
 pub fn short(agent: &AgentName) -> &str {
     let name = agent.as_str();
-    name.strip_prefix("agent_").filter(|rest| !rest.is_empty()).unwrap_or(name)
+    name.strip_prefix("agent_")
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(name)
 }
 
 pub fn dollars(amount: f64) -> String {
-    if amount > 0.0 && amount < 0.005 { "<$0.01".to_owned() } else { format!("${amount:.2}") }
+    if amount > 0.0 && amount < 0.005 {
+        "<$0.01".to_owned()
+    } else {
+        format!("${amount:.2}")
+    }
 }

@@ -1,8 +1,8 @@
 //! What a key means. Pure: keys and the state go in, an action comes out.
 //!
-//! A decision must be meant: while a person is writing, keys go on writing. What waits is looked at when the line is
-//! empty, or with Tab, which keeps the draft. A paste never decides, and neither does a key that comes before the choices
-//! could be read: it writes.
+//! A decision must be meant: while a person is writing, keys go on writing. What waits is looked at
+//! when the line is empty, or with Tab, which keeps the draft. A paste never decides, and neither
+//! does a key that comes before the choices could be read: it writes.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use super::command::Command;
 use super::editor::{Editor, Motion};
 use super::state::{Ask, State};
 
-/// How long choices are on the screen before a key decides: what is pressed earlier was meant for something else.
+/// How long choices are on the screen before a key decides: what is pressed earlier was meant for
+/// something else.
 pub const READING_TIME: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,10 @@ pub struct Prompt {
 
 impl Prompt {
     pub fn new(history: Vec<String>) -> Self {
-        Self { editor: Editor::with_history(history), ..Self::default() }
+        Self {
+            editor: Editor::with_history(history),
+            ..Self::default()
+        }
     }
 
     pub fn focus<'a>(&self, state: &'a State) -> Focus<'a> {
@@ -115,7 +119,9 @@ impl Prompt {
     /// What keys are about has been drawn.
     pub fn drawn(&mut self, state: &State, now: Instant) {
         self.shown = match (self.focus(state), self.shown.take()) {
-            (Focus::Decide(ask), Some((call, since))) if call == *ask.call_id() => Some((call, since)),
+            (Focus::Decide(ask), Some((call, since))) if call == *ask.call_id() => {
+                Some((call, since))
+            }
             (Focus::Decide(ask), _) => Some((ask.call_id().clone(), now)),
             (Focus::Message | Focus::Answer(_) | Focus::Reason(_), _) => None,
         };
@@ -123,9 +129,12 @@ impl Prompt {
 
     /// Whether a letter decides now.
     pub fn is_deciding(&self, state: &State, now: Instant) -> bool {
-        let Focus::Decide(ask) = self.focus(state) else { return false };
-        let is_read =
-            |(call, since): &(CallId, Instant)| call == ask.call_id() && now.duration_since(*since) >= READING_TIME;
+        let Focus::Decide(ask) = self.focus(state) else {
+            return false;
+        };
+        let is_read = |(call, since): &(CallId, Instant)| {
+            call == ask.call_id() && now.duration_since(*since) >= READING_TIME
+        };
         self.shown.as_ref().is_some_and(is_read)
     }
 
@@ -142,7 +151,9 @@ impl Prompt {
                 self.draft = Some(self.editor.discard());
                 Action::Nothing
             }
-            (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_)) if !self.is_deciding(state, now) => {
+            (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_))
+                if !self.is_deciding(state, now) =>
+            {
                 if let Some(draft) = self.draft.take() {
                     self.editor.set(draft);
                 }
@@ -170,12 +181,18 @@ impl Prompt {
         self.is_leaving = false;
         match self.focus(state) {
             Focus::Decide(ask) if Command::parse(line).is_none() => {
-                let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+                let (word, rest) = line
+                    .trim()
+                    .split_once(char::is_whitespace)
+                    .unwrap_or((line.trim(), ""));
                 let call = ask.call_id().clone();
                 let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
                 // Whole words only: a request that happens to begin like one decides nothing.
                 match (word.to_ascii_lowercase().as_str(), &reason) {
-                    ("n" | "no" | "r" | "reject", _) => Action::Decide { call, choice: Choice::Reject(reason) },
+                    ("n" | "no" | "r" | "reject", _) => Action::Decide {
+                        call,
+                        choice: Choice::Reject(reason),
+                    },
                     ("y" | "yes", None) => self.choose('y', ask),
                     ("a" | "always", None) => self.choose('a', ask),
                     ("e" | "edit", None) => self.choose('e', ask),
@@ -224,9 +241,13 @@ impl Prompt {
             return Action::Nothing;
         }
         if let Focus::Reason(ask) = focus {
-            let reason = Some(self.editor.discard().trim().to_owned()).filter(|reason| !reason.is_empty());
+            let reason =
+                Some(self.editor.discard().trim().to_owned()).filter(|reason| !reason.is_empty());
             self.reason_for = None;
-            return Action::Decide { call: ask.call_id().clone(), choice: Choice::Reject(reason) };
+            return Action::Decide {
+                call: ask.call_id().clone(),
+                choice: Choice::Reject(reason),
+            };
         }
         if self.editor.text().trim().is_empty() {
             self.editor.discard();
@@ -239,8 +260,15 @@ impl Prompt {
         match focus {
             Focus::Answer(ask @ Ask::Question(question)) => {
                 // A number stands for the option it numbers.
-                let option = text.trim().parse::<usize>().ok().and_then(|n| question.options.get(n.checked_sub(1)?));
-                Action::Answer { call: ask.call_id().clone(), text: option.cloned().unwrap_or(text) }
+                let option = text
+                    .trim()
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|n| question.options.get(n.checked_sub(1)?));
+                Action::Answer {
+                    call: ask.call_id().clone(),
+                    text: option.cloned().unwrap_or(text),
+                }
             }
             _ => Action::Send(text),
         }
@@ -269,7 +297,11 @@ impl Prompt {
             return Action::Nothing;
         }
         self.is_leaving = true;
-        if state.is_working() { Action::CancelTurn } else { Action::Nothing }
+        if state.is_working() {
+            Action::CancelTurn
+        } else {
+            Action::Nothing
+        }
     }
 }
 

@@ -34,52 +34,105 @@ pub fn block(block: &Block, width: usize) -> Vec<Line> {
         Block::PlanProposed { plan, reason } => {
             let mut lines = apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width));
             if plan.is_cut() {
-                lines.push(Line::styled("  … long descriptions are cut; v shows all", BOLD));
+                lines.push(Line::styled(
+                    "  … long descriptions are cut; v shows all",
+                    BOLD,
+                ));
             }
             lines.push(quiet(reason));
             lines
         }
         Block::Plan(plan) => apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width)),
         Block::Routed { agent, is_fallback } => {
-            let why = if *is_fallback { " (chosen by keywords: the planner gave no plan)" } else { "" };
-            vec![Line::styled("  → ", DIM).with(short(agent), AGENT).with(why, DIM)]
+            let why = if *is_fallback {
+                " (chosen by keywords: the planner gave no plan)"
+            } else {
+                ""
+            };
+            vec![
+                Line::styled("  → ", DIM)
+                    .with(short(agent), AGENT)
+                    .with(why, DIM),
+            ]
         }
-        Block::TaskEnded { id, agent, status, note } => {
+        Block::TaskEnded {
+            id,
+            agent,
+            status,
+            note,
+        } => {
             let (sign, style) = sign(*status, 0);
             let what = match status {
                 TaskStatus::Failed => " failed",
                 TaskStatus::Skipped => " skipped",
                 _ => " done",
             };
-            let line = Line::styled("  ", DIM).with(sign, style).with(&format!(" {id}"), BOLD).with(what, Style::PLAIN);
-            let note = note.as_deref().map(|note| format!(" · {note}")).unwrap_or_default();
+            let line = Line::styled("  ", DIM)
+                .with(sign, style)
+                .with(&format!(" {id}"), BOLD)
+                .with(what, Style::PLAIN);
+            let note = note
+                .as_deref()
+                .map(|note| format!(" · {note}"))
+                .unwrap_or_default();
             vec![line.with(&format!("  {}{note}", short(agent)), DIM)]
         }
         Block::PlanEnded { status, can_retry } => plan_ended(*status, *can_retry),
-        Block::Decided { decision, by, reason } => vec![decided(decision, by, reason.as_deref())],
-        Block::Question { agent, question, options } => {
-            let head = Line::styled("? ", AGENT).with(short(agent), AGENT).with(" asks", BOLD);
+        Block::Decided {
+            decision,
+            by,
+            reason,
+        } => vec![decided(decision, by, reason.as_deref())],
+        Block::Question {
+            agent,
+            question,
+            options,
+        } => {
+            let head = Line::styled("? ", AGENT)
+                .with(short(agent), AGENT)
+                .with(" asks", BOLD);
             let mut lines = vec![head];
             lines.extend(markdown::lines(question, text_width));
             for (number, option) in options.iter().enumerate() {
-                lines.push(Line::styled(&format!("  {}. ", number + 1), DIM).with(option, Style::PLAIN));
+                lines.push(
+                    Line::styled(&format!("  {}. ", number + 1), DIM).with(option, Style::PLAIN),
+                );
             }
             apart(lines)
         }
         Block::Switched { from, to, reason } => {
-            let line = Line::styled("  ", DIM).with(short(from), DIM).with(" → ", DIM).with(short(to), AGENT);
+            let line = Line::styled("  ", DIM)
+                .with(short(from), DIM)
+                .with(" → ", DIM)
+                .with(short(to), AGENT);
             vec![line.with(&format!("  {reason}"), DIM)]
         }
         Block::Queued { position } => vec![quiet(&format!("queued, number {position} in the row"))],
         Block::Error { message, code } => {
-            let code = code.map(|code| format!(" ({})", code.as_str())).unwrap_or_default();
+            let code = code
+                .map(|code| format!(" ({})", code.as_str()))
+                .unwrap_or_default();
             let text = Line::plain(message).with(&code, DIM);
-            wrap(&text, text_width, &Line::styled("✗ ", BAD.bold()), &Line::plain("  "))
+            wrap(
+                &text,
+                text_width,
+                &Line::styled("✗ ", BAD.bold()),
+                &Line::plain("  "),
+            )
         }
         Block::Spent(usage) => vec![quiet(&spent(*usage))],
         Block::Cancelled => vec![Line::styled("⊘ cancelled", BOLD)],
-        Block::Notice(text) => wrap(&Line::styled(text, DIM), text_width, &Line::plain("  "), &Line::plain("  ")),
-        Block::Listing(rows) => apart(rows.iter().map(|row| Line::plain(&format!("  {row}"))).collect()),
+        Block::Notice(text) => wrap(
+            &Line::styled(text, DIM),
+            text_width,
+            &Line::plain("  "),
+            &Line::plain("  "),
+        ),
+        Block::Listing(rows) => apart(
+            rows.iter()
+                .map(|row| Line::plain(&format!("  {row}")))
+                .collect(),
+        ),
     }
 }
 
@@ -94,10 +147,14 @@ fn quiet(text: &str) -> Line {
 
 fn said(text: &str, mark: &str, width: usize) -> Vec<Line> {
     let (first, rest) = (Line::styled(mark, BOLD), Line::plain("  "));
-    let rows = text
-        .lines()
-        .enumerate()
-        .flat_map(|(index, row)| wrap(&Line::styled(row, BOLD), width, if index == 0 { &first } else { &rest }, &rest));
+    let rows = text.lines().enumerate().flat_map(|(index, row)| {
+        wrap(
+            &Line::styled(row, BOLD),
+            width,
+            if index == 0 { &first } else { &rest },
+            &rest,
+        )
+    });
     rows.collect()
 }
 
@@ -127,7 +184,9 @@ fn plan_lines(plan: &PlanView, drawing: Drawing, width: usize) -> Vec<Line> {
         lines.extend(wrap(&row, width, &Line::new(), &Line::plain("        ")));
     }
     if plan.plan.fallback {
-        lines.push(quiet("The planner gave no usable plan; the agent was chosen by keywords."));
+        lines.push(quiet(
+            "The planner gave no usable plan; the agent was chosen by keywords.",
+        ));
     }
     lines
 }
@@ -137,10 +196,16 @@ fn plan_ended(status: PlanStatus, can_retry: bool) -> Vec<Line> {
         PlanStatus::Partial => "the plan is done in part",
         PlanStatus::Failed => "the plan failed",
         PlanStatus::Cancelled => "the plan was cancelled",
-        PlanStatus::Completed | PlanStatus::Running | PlanStatus::AwaitingApproval => "the plan is done",
+        PlanStatus::Completed | PlanStatus::Running | PlanStatus::AwaitingApproval => {
+            "the plan is done"
+        }
     };
     let line = Line::styled("✗ ", BAD.bold()).with(what, Style::PLAIN);
-    vec![if can_retry { line.with("; /retry runs what failed again", DIM) } else { line }]
+    vec![if can_retry {
+        line.with("; /retry runs what failed again", DIM)
+    } else {
+        line
+    }]
 }
 
 fn decided(decision: &str, by: &str, reason: Option<&str>) -> Line {
@@ -152,12 +217,21 @@ fn decided(decision: &str, by: &str, reason: Option<&str>) -> Line {
         "cancelled" => ("⊘", DIM, "no longer asked"),
         other => ("·", DIM, other),
     };
-    let line = Line::styled("  ", DIM).with(sign, style).with(&format!(" {word}"), Style::PLAIN);
+    let line = Line::styled("  ", DIM)
+        .with(sign, style)
+        .with(&format!(" {word}"), Style::PLAIN);
     // Anything but a person's number is a rule or a clock, which is worth a word.
     let is_person = by.chars().all(|c| c.is_ascii_digit());
-    let by = if is_person || matches!(by, "timeout" | "cancel") { String::new() } else { format!(" by {by}") };
+    let by = if is_person || matches!(by, "timeout" | "cancel") {
+        String::new()
+    } else {
+        format!(" by {by}")
+    };
     // Why it was asked was told when it was.
-    let reason = reason.filter(|_| decision == "reject").map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = reason
+        .filter(|_| decision == "reject")
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     line.with(&format!("{by}{reason}"), DIM)
 }
 

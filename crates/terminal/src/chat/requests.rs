@@ -1,10 +1,11 @@
-//! What is asked of the server while the screen lives on. Requests that change something are repeated when the
-//! connection is lost: a message carries an id and a decision can win only once, so neither counts twice.
+//! What is asked of the server while the screen lives on. Requests that change something are
+//! repeated when the connection is lost: a message carries an id and a decision can win only once,
+//! so neither counts twice.
 
 use codelab_client::{Client, ClientError};
 use codelab_protocol::{
-    CallId, ClientMessageId, CreateChat, HitlDecision, PlanDecision, PlanId, ProjectId, SendMessage, SessionId,
-    UsageTotal,
+    CallId, ClientMessageId, CreateChat, HitlDecision, PlanDecision, PlanId, ProjectId,
+    SendMessage, SessionId, UsageTotal,
 };
 
 use super::block::Block;
@@ -49,17 +50,32 @@ pub enum Decision {
 }
 
 pub async fn create(client: Client, project: ProjectId, text: String) -> Outcome {
-    let body = CreateChat { project_id: Some(project), ..CreateChat::default() };
+    let body = CreateChat {
+        project_id: Some(project),
+        ..CreateChat::default()
+    };
     match client.create_chat(&body).await {
         Ok(session) => Outcome::Created(session.session_id, text),
         Err(error) => Outcome::NotSent { text, error },
     }
 }
 
-pub async fn send(client: Client, session: SessionId, text: String, target: Option<String>) -> Outcome {
-    let message = SendMessage { content: Some(text.clone()), target_agent: target, client_message_id: message_id() };
+pub async fn send(
+    client: Client,
+    session: SessionId,
+    text: String,
+    target: Option<String>,
+) -> Outcome {
+    let message = SendMessage {
+        content: Some(text.clone()),
+        target_agent: target,
+        client_message_id: message_id(),
+    };
     // The stream is for whoever has no other; its start says that the message is kept.
-    let sent = repeated(PATIENT, || async { client.stream_chat(&session, &message).await.map(drop) }).await;
+    let sent = repeated(PATIENT, || async {
+        client.stream_chat(&session, &message).await.map(drop)
+    })
+    .await;
     match sent {
         Ok(()) => Outcome::Sent,
         Err(error) => Outcome::NotSent { text, error },
@@ -71,14 +87,20 @@ pub async fn decide(client: Client, session: SessionId, decision: Decision, ask:
         match &decision {
             Decision::Approval(call, body) => client.decide(&session, call, body).await.map(drop),
             Decision::Plan(plan, body) => client.decide_plan(&session, plan, body).await.map(drop),
-            Decision::Answer(call, text) => client.answer_question(&session, call, text).await.map(drop),
+            Decision::Answer(call, text) => {
+                client.answer_question(&session, call, text).await.map(drop)
+            }
         }
     });
     match taken.await {
         Ok(()) => Outcome::Taken,
-        // Decided by this very request before the connection broke, or by somebody else: the events tell which.
+        // Decided by this very request before the connection broke, or by somebody else: the events
+        // tell which.
         Err(error) if matches!(error.status(), Some(404 | 409)) => Outcome::Taken,
-        Err(error) => Outcome::NotTaken { ask: Box::new(ask), error },
+        Err(error) => Outcome::NotTaken {
+            ask: Box::new(ask),
+            error,
+        },
     }
 }
 
@@ -106,9 +128,18 @@ pub async fn usage(client: Client, session: SessionId) -> Outcome {
 pub async fn agents(client: Client, project: ProjectId) -> Outcome {
     match client.project_agents(project).await {
         Ok(agents) => {
-            let width = agents.iter().map(|agent| short(&agent.name).len()).max().unwrap_or_default();
+            let width = agents
+                .iter()
+                .map(|agent| short(&agent.name).len())
+                .max()
+                .unwrap_or_default();
             let row = |agent: &codelab_protocol::ProjectAgent| {
-                format!("{:width$}  {}  ({})", short(&agent.name), agent.description, agent.model)
+                format!(
+                    "{:width$}  {}  ({})",
+                    short(&agent.name),
+                    agent.description,
+                    agent.model
+                )
             };
             Outcome::Shown(vec![Block::Listing(agents.iter().map(row).collect())])
         }
@@ -119,12 +150,17 @@ pub async fn agents(client: Client, project: ProjectId) -> Outcome {
 pub async fn switch(client: Client, project: ProjectId, wanted: String) -> Outcome {
     match client.project_agents(project).await {
         Ok(agents) => {
-            let found = agents.iter().find(|agent| agent.name.as_str() == wanted || short(&agent.name) == wanted);
+            let found = agents
+                .iter()
+                .find(|agent| agent.name.as_str() == wanted || short(&agent.name) == wanted);
             match found {
                 Some(agent) => Outcome::Target(Some(short(&agent.name).to_owned())),
                 None => {
                     let names: Vec<&str> = agents.iter().map(|agent| short(&agent.name)).collect();
-                    let notice = format!("there is no agent {wanted}; there are: {}", names.join(", "));
+                    let notice = format!(
+                        "there is no agent {wanted}; there are: {}",
+                        names.join(", ")
+                    );
                     Outcome::Shown(vec![Block::Notice(notice)])
                 }
             }
@@ -134,12 +170,19 @@ pub async fn switch(client: Client, project: ProjectId, wanted: String) -> Outco
 }
 
 pub async fn sessions(client: Client, project: ProjectId) -> Outcome {
-    match client.chats(Some(project), Some(LISTED_SESSIONS), None).await {
+    match client
+        .chats(Some(project), Some(LISTED_SESSIONS), None)
+        .await
+    {
         Ok(list) => {
             let row = |session: &codelab_protocol::ChatSession| {
                 let title = session.title.as_deref().unwrap_or("(nothing said yet)");
                 let when = session.last_activity.to_string();
-                format!("{}  {}  {title}", session.session_id, when.get(..16).unwrap_or(&when).replace('T', " "))
+                format!(
+                    "{}  {}  {title}",
+                    session.session_id,
+                    when.get(..16).unwrap_or(&when).replace('T', " ")
+                )
             };
             let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
             rows.push("/sessions ID goes on with one".to_owned());
@@ -154,15 +197,30 @@ pub async fn plan(client: Client, session: SessionId, task: Option<String>) -> O
         Ok(plan) => plan,
         Err(error) => return Outcome::Failed(error),
     };
-    let Some(plan) = plan else { return Outcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]) };
-    let Some(wanted) = task else { return Outcome::Shown(vec![Block::Plan(PlanView::new(plan))]) };
-    let Some(task) = plan.tasks.iter().find(|task| task.id.as_str() == wanted) else {
-        return Outcome::Shown(vec![Block::Notice(format!("the plan has no task {wanted}"))]);
+    let Some(plan) = plan else {
+        return Outcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]);
     };
-    let told = task.result.clone().or_else(|| task.error.as_ref().map(|error| error.message.clone()));
+    let Some(wanted) = task else {
+        return Outcome::Shown(vec![Block::Plan(PlanView::new(plan))]);
+    };
+    let Some(task) = plan.tasks.iter().find(|task| task.id.as_str() == wanted) else {
+        return Outcome::Shown(vec![Block::Notice(format!(
+            "the plan has no task {wanted}"
+        ))]);
+    };
+    let told = task
+        .result
+        .clone()
+        .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
     let source = told.unwrap_or_else(|| "(no result yet)".to_owned());
-    let piece = super::markdown::Piece { source, continues: false };
-    Outcome::Shown(vec![Block::Answer { agent: Some(task.agent.clone()), piece }])
+    let piece = super::markdown::Piece {
+        source,
+        continues: false,
+    };
+    Outcome::Shown(vec![Block::Answer {
+        agent: Some(task.agent.clone()),
+        piece,
+    }])
 }
 
 pub async fn cost(client: Client, session: Option<SessionId>, project: ProjectId) -> Outcome {
@@ -175,10 +233,16 @@ pub async fn cost(client: Client, session: Option<SessionId>, project: ProjectId
     }
     match client.usage(Some(project)).await {
         Ok(report) => {
-            let own = report.projects.iter().find(|usage| usage.project_id == project);
+            let own = report
+                .projects
+                .iter()
+                .find(|usage| usage.project_id == project);
             rows.extend(own.map(|usage| format!("this project  {}", total(&usage.usage))));
             rows.extend(
-                report.agents.iter().map(|agent| format!("  {:12}{}", short(&agent.agent), total(&agent.usage))),
+                report
+                    .agents
+                    .iter()
+                    .map(|agent| format!("  {:12}{}", short(&agent.agent), total(&agent.usage))),
             );
             Outcome::Shown(vec![Block::Listing(rows)])
         }
@@ -187,9 +251,18 @@ pub async fn cost(client: Client, session: Option<SessionId>, project: ProjectId
 }
 
 fn total(usage: &UsageTotal) -> String {
-    let unknown = if usage.cost_known { "" } else { " and what has no known price" };
+    let unknown = if usage.cost_known {
+        ""
+    } else {
+        " and what has no known price"
+    };
     let calls = if usage.calls == 1 { "call" } else { "calls" };
-    format!("{} {calls} · {} tokens · {}{unknown}", usage.calls, grouped(usage.total_tokens), dollars(usage.cost_usd))
+    format!(
+        "{} {calls} · {} tokens · {}{unknown}",
+        usage.calls,
+        grouped(usage.total_tokens),
+        dollars(usage.cost_usd)
+    )
 }
 
 fn message_id() -> Option<ClientMessageId> {

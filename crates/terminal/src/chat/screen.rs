@@ -1,5 +1,6 @@
-//! The one place that writes to a terminal. Finished lines go up into the scrollback, which stays the person's; below
-//! them a few live rows are drawn over themselves. No alternate screen, no mouse: selecting and scrolling work as ever.
+//! The one place that writes to a terminal. Finished lines go up into the scrollback, which stays
+//! the person's; below them a few live rows are drawn over themselves. No alternate screen, no
+//! mouse: selecting and scrolling work as ever.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,7 +11,8 @@ use crossterm::{ExecutableCommand as _, terminal};
 use super::render::Drawn;
 use super::text::{Colour, Line, Style};
 
-/// Terminals that know it show everything between these at once, without flicker; others ignore them.
+/// Terminals that know it show everything between these at once, without flicker; others ignore
+/// them.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
 const END: &str = "\x1b[?25h\x1b[?2026l";
 const ERASE_LINE_END: &str = "\x1b[K";
@@ -54,11 +56,20 @@ impl Screen {
     pub fn open(ink: Ink) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         io::stdout().execute(EnableBracketedPaste)?;
-        Ok(Self { ink, live: Vec::new(), cursor_row: 0, cursor_column: 0, columns: 0 })
+        Ok(Self {
+            ink,
+            live: Vec::new(),
+            cursor_row: 0,
+            cursor_column: 0,
+            columns: 0,
+        })
     }
 
     pub fn size() -> (usize, usize) {
-        let (columns, rows) = terminal::size().ok().filter(|size| size.0 > 0 && size.1 > 0).unwrap_or(DEFAULT_SIZE);
+        let (columns, rows) = terminal::size()
+            .ok()
+            .filter(|size| size.0 > 0 && size.1 > 0)
+            .unwrap_or(DEFAULT_SIZE);
         (usize::from(columns), usize::from(rows))
     }
 
@@ -68,7 +79,8 @@ impl Screen {
         self.to_top(&mut out);
         let (columns, _) = Self::size();
         if std::mem::replace(&mut self.columns, columns) != columns {
-            // Writing over rows that the terminal has broken in two leaves it believing that they are one.
+            // Writing over rows that the terminal has broken in two leaves it believing that they
+            // are one.
             out.push_str(ERASE_BELOW);
         }
         for line in finished {
@@ -84,7 +96,11 @@ impl Screen {
             out.push_str(ERASE_LINE_END);
         }
         out.push_str(ERASE_BELOW);
-        let below = drawn.rows.len().saturating_sub(1).saturating_sub(drawn.cursor_row);
+        let below = drawn
+            .rows
+            .len()
+            .saturating_sub(1)
+            .saturating_sub(drawn.cursor_row);
         up(below, &mut out);
         out.push('\r');
         right(drawn.cursor_column, &mut out);
@@ -104,16 +120,23 @@ impl Screen {
         write(&out)
     }
 
-    /// To the first live row. A terminal that became narrower has broken rows in two; they are counted as they are now.
+    /// To the first live row. A terminal that became narrower has broken rows in two; they are
+    /// counted as they are now.
     fn to_top(&self, out: &mut String) {
         let (columns, _) = Self::size();
         let broken = |width: usize| width.saturating_sub(1) / columns.max(1);
-        let above: usize = self.live.iter().take(self.cursor_row).map(|width| 1 + broken(*width)).sum();
+        let above: usize = self
+            .live
+            .iter()
+            .take(self.cursor_row)
+            .map(|width| 1 + broken(*width))
+            .sum();
         up(above + self.cursor_column / columns.max(1), out);
         out.push('\r');
     }
 
-    /// Everything as it was before, for a program that needs the terminal; [`Screen::resume`] undoes it.
+    /// Everything as it was before, for a program that needs the terminal; [`Screen::resume`]
+    /// undoes it.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.clear()?;
         io::stdout().execute(DisableBracketedPaste)?;
@@ -177,12 +200,15 @@ fn codes(style: Style, ink: Ink) -> String {
     if ink == Ink::Plain {
         return String::new();
     }
-    let colour = style.colour.filter(|_| ink == Ink::Full).map(|colour| match colour {
-        Colour::Red => "31",
-        Colour::Green => "32",
-        Colour::Magenta => "35",
-        Colour::Cyan => "36",
-    });
+    let colour = style
+        .colour
+        .filter(|_| ink == Ink::Full)
+        .map(|colour| match colour {
+            Colour::Red => "31",
+            Colour::Green => "32",
+            Colour::Magenta => "35",
+            Colour::Cyan => "36",
+        });
     let marks = [
         (style.is_bold, "1"),
         (style.is_dim, "2"),
@@ -190,7 +216,9 @@ fn codes(style: Style, ink: Ink) -> String {
         (style.is_underlined, "4"),
         (style.is_struck, "9"),
     ];
-    let marks = marks.into_iter().filter_map(|(is_set, code)| is_set.then_some(code));
+    let marks = marks
+        .into_iter()
+        .filter_map(|(is_set, code)| is_set.then_some(code));
     marks.chain(colour).collect::<Vec<_>>().join(";")
 }
 
@@ -201,7 +229,9 @@ mod tests {
 
     #[test]
     fn styles_become_codes_and_no_colour_is_respected() {
-        let line = Line::plain("a").with("b", Style::colour(Colour::Red).bold()).with("c", BOLD);
+        let line = Line::plain("a")
+            .with("b", Style::colour(Colour::Red).bold())
+            .with("c", BOLD);
         for (ink, expected) in [
             (Ink::Plain, "abc"),
             (Ink::Colourless, "a\x1b[1mbc\x1b[0m"),
@@ -210,7 +240,14 @@ mod tests {
             let mut out = String::new();
             encode(&line, ink, &mut out);
             assert_eq!(
-                out.replace("\x1b[0m\x1b[1m", if ink == Ink::Colourless { "" } else { "\x1b[0m\x1b[1m" }),
+                out.replace(
+                    "\x1b[0m\x1b[1m",
+                    if ink == Ink::Colourless {
+                        ""
+                    } else {
+                        "\x1b[0m\x1b[1m"
+                    }
+                ),
                 expected
             );
         }

@@ -1,12 +1,13 @@
-//! What is known of the session, folded from its events. Pure: the same events always give the same blocks and state,
-//! whether they are live or read again after a restart.
+//! What is known of the session, folded from its events. Pure: the same events always give the same
+//! blocks and state, whether they are live or read again after a restart.
 
 mod tasks;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, ApprovalRequest, CallId, ChatEvent, ChatEventBody, ChatQuestion, ChatToolCall,
-    ChatToolResult, CommandPart, ErrorData, MessageCreated, MessageDelta, MessageId, Origin, PlanRequest, Role,
-    SessionId, TaskId, Tool, ToolCall, ToolCallClosed, TurnStatus, Usage, arguments_digest,
+    AgentName, AgentStatus, ApprovalRequest, CallId, ChatEvent, ChatEventBody, ChatQuestion,
+    ChatToolCall, ChatToolResult, CommandPart, ErrorData, MessageCreated, MessageDelta, MessageId,
+    Origin, PlanRequest, Role, SessionId, TaskId, Tool, ToolCall, ToolCallClosed, TurnStatus,
+    Usage, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -105,7 +106,12 @@ impl LocalAsk {
         Block::Approval(ApprovalShown {
             agent: None,
             task: None,
-            kind: approval_kind(self.tool.as_str(), &self.arguments, &self.parts, &Before::Missing),
+            kind: approval_kind(
+                self.tool.as_str(),
+                &self.arguments,
+                &self.parts,
+                &Before::Missing,
+            ),
             reason: self.reason.clone(),
             is_forged: false,
         })
@@ -117,14 +123,17 @@ impl State {
         self.turn != Turn::Idle
     }
 
-    /// Takes the next event; what comes of it is printed once. `before` is the file that an approval is
-    /// about, as it is now.
+    /// Takes the next event; what comes of it is printed once. `before` is the file that an
+    /// approval is about, as it is now.
     pub fn apply(&mut self, event: &ChatEvent, before: &Before) -> Vec<Block> {
         let mut out = Vec::new();
         if starts_over(event) {
-            // What was shown stays on the screen, but nothing of it can be decided or answered any more.
+            // What was shown stays on the screen, but nothing of it can be decided or answered any
+            // more.
             self.become_session(Self::default());
-            out.push(Block::Notice("this session was replaced on the server; showing it from the start".to_owned()));
+            out.push(Block::Notice(
+                "this session was replaced on the server; showing it from the start".to_owned(),
+            ));
             return out;
         }
         self.take(&event.body, before, &mut out);
@@ -135,10 +144,13 @@ impl State {
         match body {
             ChatEventBody::MessageCreated(created) => self.message(created, out),
             ChatEventBody::MessageDelta(delta) => self.delta(delta, out),
-            ChatEventBody::MessageQueued(queued) => out.push(Block::Queued { position: queued.position }),
+            ChatEventBody::MessageQueued(queued) => out.push(Block::Queued {
+                position: queued.position,
+            }),
             ChatEventBody::DirectAgentCall(call) => self.working(Some(&call.agent)),
             ChatEventBody::AgentStatusChanged(changed) => {
-                if changed.origin == Origin::default() && changed.status == AgentStatus::Processing {
+                if changed.origin == Origin::default() && changed.status == AgentStatus::Processing
+                {
                     self.working(Some(&changed.agent));
                 }
             }
@@ -147,7 +159,11 @@ impl State {
             ChatEventBody::AgentSwitched(switch) => {
                 self.working(Some(&switch.to_agent));
                 let (from, to) = (switch.from_agent.clone(), switch.to_agent.clone());
-                out.push(Block::Switched { from, to, reason: switch.reason.clone() });
+                out.push(Block::Switched {
+                    from,
+                    to,
+                    reason: switch.reason.clone(),
+                });
             }
             ChatEventBody::TaskPlanCreated(_)
             | ChatEventBody::PlanRequest(_)
@@ -182,10 +198,15 @@ impl State {
             ChatEventBody::Error(error) => self.error(&error.error, out),
             ChatEventBody::HistoryCompacted(compacted) => {
                 let messages = compacted.messages;
-                out.push(Block::Notice(format!("{messages} earlier messages are kept as a summary from here on")));
+                out.push(Block::Notice(format!(
+                    "{messages} earlier messages are kept as a summary from here on"
+                )));
             }
             ChatEventBody::Gap(gap) => {
-                out.push(Block::Notice(format!("events {} to {} are no longer kept", gap.from, gap.to)));
+                out.push(Block::Notice(format!(
+                    "events {} to {} are no longer kept",
+                    gap.from, gap.to
+                )));
             }
         }
     }
@@ -193,14 +214,21 @@ impl State {
     /// How the turn stands when its stream pauses.
     pub fn done(&mut self, status: TurnStatus) -> Vec<Block> {
         let mut out = Vec::new();
-        if matches!(status, TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer)
-        {
+        if matches!(
+            status,
+            TurnStatus::AwaitingToolResult
+                | TurnStatus::AwaitingApproval
+                | TurnStatus::AwaitingAnswer
+        ) {
             return out;
         }
         let was_working = self.is_working();
         self.cut_answer(&mut out);
         if let Some(message) = self.failure.take() {
-            out.push(Block::Error { message, code: None });
+            out.push(Block::Error {
+                message,
+                code: None,
+            });
         }
         if was_working && status == TurnStatus::Cancelled {
             out.push(Block::Cancelled);
@@ -218,11 +246,14 @@ impl State {
         self.ask(Ask::Local(ask)).then_some(block)
     }
 
-    /// Goes over to another session. This machine's own questions stay: their calls wait for the person wherever they
-    /// are, and nobody else can answer.
+    /// Goes over to another session. This machine's own questions stay: their calls wait for the
+    /// person wherever they are, and nobody else can answer.
     pub fn become_session(&mut self, next: Self) {
         let before = std::mem::replace(self, next);
-        let local = before.asks.into_iter().filter(|ask| matches!(ask, Ask::Local(_)));
+        let local = before
+            .asks
+            .into_iter()
+            .filter(|ask| matches!(ask, Ask::Local(_)));
         self.asks.splice(0..0, local);
     }
 
@@ -239,10 +270,13 @@ impl State {
     }
 
     fn working(&mut self, agent: Option<&AgentName>) {
-        self.turn = Turn::Working { agent: agent.cloned() };
+        self.turn = Turn::Working {
+            agent: agent.cloned(),
+        };
     }
 
-    /// Whether text of this origin is the session's own, or that of a plan with a single task, which reads the same.
+    /// Whether text of this origin is the session's own, or that of a plan with a single task,
+    /// which reads the same.
     fn is_main(&self, origin: &Origin) -> bool {
         origin.task_id.is_none() || self.plan.as_ref().is_some_and(PlanView::is_single)
     }
@@ -266,18 +300,32 @@ impl State {
             Role::Assistant if self.is_main(&created.origin) => self.answer(created, out),
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
-        out.extend(message.warnings.iter().map(|warning| Block::Notice(warning.clone())));
+        out.extend(
+            message
+                .warnings
+                .iter()
+                .map(|warning| Block::Notice(warning.clone())),
+        );
     }
 
     fn answer(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
         let message = &created.message;
-        let writing = self.answer.take().filter(|writing| writing.message_id == message.message_id);
-        if message.content.trim().is_empty() || self.last_answer.as_ref() == Some(&message.content) {
+        let writing = self
+            .answer
+            .take()
+            .filter(|writing| writing.message_id == message.message_id);
+        if message.content.trim().is_empty() || self.last_answer.as_ref() == Some(&message.content)
+        {
             return;
         }
         self.last_answer = Some(message.content.clone());
-        let is_begun = writing.as_ref().is_some_and(|writing| writing.stream.is_begun());
-        let rest = writing.map(|writing| writing.stream).unwrap_or_default().finish(&message.content);
+        let is_begun = writing
+            .as_ref()
+            .is_some_and(|writing| writing.stream.is_begun());
+        let rest = writing
+            .map(|writing| writing.stream)
+            .unwrap_or_default()
+            .finish(&message.content);
         let (named, piece) = match rest {
             Some(piece) => (!is_begun, piece),
             None => {
@@ -287,16 +335,25 @@ impl State {
                 (true, whole.rest())
             }
         };
-        out.push(Block::Answer { agent: message.agent_id.clone().filter(|_| named), piece });
+        out.push(Block::Answer {
+            agent: message.agent_id.clone().filter(|_| named),
+            piece,
+        });
     }
 
     fn delta(&mut self, delta: &MessageDelta, out: &mut Vec<Block>) {
         if !self.is_main(&delta.origin) {
             return self.task_writes(&delta.origin);
         }
-        let is_same = |writing: &Writing| writing.message_id == delta.message_id && writing.attempt == delta.attempt;
+        let is_same = |writing: &Writing| {
+            writing.message_id == delta.message_id && writing.attempt == delta.attempt
+        };
         if !self.answer.as_ref().is_some_and(is_same) {
-            if self.answer.as_ref().is_some_and(|writing| writing.stream.is_begun()) {
+            if self
+                .answer
+                .as_ref()
+                .is_some_and(|writing| writing.stream.is_begun())
+            {
                 out.push(Block::AnswerRestarted);
             }
             self.answer = Some(Writing {
@@ -306,17 +363,23 @@ impl State {
                 stream: Stream::default(),
             });
         }
-        let Some(writing) = &mut self.answer else { return };
+        let Some(writing) = &mut self.answer else {
+            return;
+        };
         writing.stream.push(&delta.content);
         loop {
             let agent = (!writing.stream.is_begun()).then(|| writing.agent.clone());
-            let Some(piece) = writing.stream.settle() else { break };
+            let Some(piece) = writing.stream.settle() else {
+                break;
+            };
             out.push(Block::Answer { agent, piece });
         }
     }
 
     fn cut_answer(&mut self, out: &mut Vec<Block>) {
-        let Some(writing) = self.answer.take() else { return };
+        let Some(writing) = self.answer.take() else {
+            return;
+        };
         let piece = writing.stream.rest();
         if !piece.source.trim().is_empty() {
             let agent = (!writing.stream.is_begun()).then_some(writing.agent);
@@ -326,7 +389,10 @@ impl State {
     }
 
     fn call(&mut self, call: &ChatToolCall) {
-        let is_known = self.calls.iter().any(|open| open.call.call_id == call.call.tool_call.call_id);
+        let is_known = self
+            .calls
+            .iter()
+            .any(|open| open.call.call_id == call.call.tool_call.call_id);
         if call.call.requires_approval || is_known || self.calls.len() >= MAX_OPEN {
             return;
         }
@@ -340,23 +406,50 @@ impl State {
     fn result(&mut self, result: &ChatToolResult, out: &mut Vec<Block>) {
         self.answered(&result.call_id);
         if result.tool_name == Tool::AskFollowupQuestion.as_str() {
-            let said = result.result.as_str().map_or_else(|| result.result.to_string(), str::to_owned);
+            let said = result
+                .result
+                .as_str()
+                .map_or_else(|| result.result.to_string(), str::to_owned);
             return out.push(Block::Answered(said));
         }
-        let place = self.calls.iter().position(|open| open.call.call_id == result.call_id);
+        let place = self
+            .calls
+            .iter()
+            .position(|open| open.call.call_id == result.call_id);
         let call = match place {
             Some(place) => self.calls.remove(place).call,
-            None => ToolCall { call_id: result.call_id.clone(), name: result.tool_name.clone(), arguments: Map::new() },
+            None => ToolCall {
+                call_id: result.call_id.clone(),
+                name: result.tool_name.clone(),
+                arguments: Map::new(),
+            },
         };
-        let end = End::Result { value: result.result.clone(), is_late: result.late };
-        out.push(Block::Call(CallEnd { call, task: self.shown_task(&result.origin), end }));
+        let end = End::Result {
+            value: result.result.clone(),
+            is_late: result.late,
+        };
+        out.push(Block::Call(CallEnd {
+            call,
+            task: self.shown_task(&result.origin),
+            end,
+        }));
     }
 
     fn closed(&mut self, closed: &ToolCallClosed, out: &mut Vec<Block>) {
         self.answered(&closed.call_id);
-        let Some(place) = self.calls.iter().position(|open| open.call.call_id == closed.call_id) else { return };
+        let Some(place) = self
+            .calls
+            .iter()
+            .position(|open| open.call.call_id == closed.call_id)
+        else {
+            return;
+        };
         let OpenCall { call, task, .. } = self.calls.remove(place);
-        out.push(Block::Call(CallEnd { call, task, end: End::Closed(closed.outcome) }));
+        out.push(Block::Call(CallEnd {
+            call,
+            task,
+            end: End::Closed(closed.outcome),
+        }));
     }
 
     fn approval(&mut self, request: &ApprovalRequest, before: &Before, out: &mut Vec<Block>) {
@@ -370,7 +463,12 @@ impl State {
         let approval = &request.approval;
         let kind = match approval.kind.as_str() {
             "budget" => ApprovalKind::Budget(approval.arguments.clone()),
-            _ => approval_kind(&approval.tool_name, &approval.arguments, &approval.parts, before),
+            _ => approval_kind(
+                &approval.tool_name,
+                &approval.arguments,
+                &approval.parts,
+                before,
+            ),
         };
         ApprovalShown {
             agent: request.agent.clone(),
@@ -385,7 +483,10 @@ impl State {
         self.failure = None;
         // A cancelled turn is told once, when it is over.
         if error.error_code != codelab_protocol::ErrorCode::Cancelled {
-            out.push(Block::Error { message: error.message.clone(), code: Some(error.error_code) });
+            out.push(Block::Error {
+                message: error.message.clone(),
+                code: Some(error.error_code),
+            });
         }
     }
 
@@ -406,13 +507,26 @@ pub fn approval_kind(
     parts: &[CommandPart],
     before: &Before,
 ) -> ApprovalKind {
-    let text = |name: &str| arguments.get(name).and_then(Value::as_str).map(str::to_owned);
+    let text = |name: &str| {
+        arguments
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     match (Tool::parse(tool), text("command")) {
-        (Some(Tool::ExecuteCommand), Some(command)) => {
-            ApprovalKind::Command { command, cwd: text("cwd"), parts: parts.to_vec() }
-        }
-        (Some(Tool::WriteFile), _) => ApprovalKind::Write { arguments: arguments.clone(), before: before.clone() },
-        _ => ApprovalKind::Tool { name: tool.to_owned(), arguments: arguments.clone() },
+        (Some(Tool::ExecuteCommand), Some(command)) => ApprovalKind::Command {
+            command,
+            cwd: text("cwd"),
+            parts: parts.to_vec(),
+        },
+        (Some(Tool::WriteFile), _) => ApprovalKind::Write {
+            arguments: arguments.clone(),
+            before: before.clone(),
+        },
+        _ => ApprovalKind::Tool {
+            name: tool.to_owned(),
+            arguments: arguments.clone(),
+        },
     }
 }
 

@@ -1,4 +1,5 @@
-//! Where the chat is shown and where it hears the person: a terminal with live rows and keys, or plain lines both ways.
+//! Where the chat is shown and where it hears the person: a terminal with live rows and keys, or
+//! plain lines both ways.
 
 use std::io::{self, IsTerminal as _};
 
@@ -16,8 +17,14 @@ use super::text::Line;
 const PLAIN_COLUMNS: usize = 100;
 
 pub enum Surface {
-    Terminal { screen: Screen, keys: Option<EventStream> },
-    Plain { lines: Option<Lines<BufReader<Stdin>>>, told: Option<String> },
+    Terminal {
+        screen: Screen,
+        keys: Option<EventStream>,
+    },
+    Plain {
+        lines: Option<Lines<BufReader<Stdin>>>,
+        told: Option<String>,
+    },
 }
 
 /// What the person did.
@@ -35,9 +42,15 @@ impl Surface {
         let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         if io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb {
             let screen = Screen::open(Ink::of_environment(true))?;
-            return Ok(Self::Terminal { screen, keys: Some(EventStream::new()) });
+            return Ok(Self::Terminal {
+                screen,
+                keys: Some(EventStream::new()),
+            });
         }
-        Ok(Self::Plain { lines: Some(BufReader::new(tokio::io::stdin()).lines()), told: None })
+        Ok(Self::Plain {
+            lines: Some(BufReader::new(tokio::io::stdin()).lines()),
+            told: None,
+        })
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -55,7 +68,9 @@ impl Surface {
     pub async fn hear(&mut self) -> Heard {
         match self {
             Self::Terminal { keys, .. } => loop {
-                let Some(stream) = keys else { return std::future::pending().await };
+                let Some(stream) = keys else {
+                    return std::future::pending().await;
+                };
                 match stream.next().await {
                     Some(Ok(event)) => match keys::input(event) {
                         Some(input) => return Heard::Input(input),
@@ -68,7 +83,9 @@ impl Surface {
                 }
             },
             Self::Plain { lines, .. } => {
-                let Some(stream) = lines else { return std::future::pending().await };
+                let Some(stream) = lines else {
+                    return std::future::pending().await;
+                };
                 match stream.next_line().await {
                     Ok(Some(line)) => Heard::Line(line),
                     Ok(None) | Err(_) => {
@@ -104,16 +121,23 @@ impl Surface {
     /// The last lines, below which the shell goes on.
     pub fn close(mut self, finished: &[Line]) -> io::Result<()> {
         match &mut self {
-            Self::Terminal { screen, .. } => {
-                screen.update(finished, &Drawn { rows: Vec::new(), cursor_row: 0, cursor_column: 0 })
-            }
+            Self::Terminal { screen, .. } => screen.update(
+                finished,
+                &Drawn {
+                    rows: Vec::new(),
+                    cursor_row: 0,
+                    cursor_column: 0,
+                },
+            ),
             Self::Plain { .. } => screen::print_plain(finished),
         }
     }
 
     /// Lets the person change a text in their editor, which has the terminal for that time.
     pub async fn edit(&mut self, text: &str, name: &str) -> Result<String, EditError> {
-        let Self::Terminal { screen, keys } = self else { return Err(EditError::NoTerminal) };
+        let Self::Terminal { screen, keys } = self else {
+            return Err(EditError::NoTerminal);
+        };
         // While it lives it reads the keys that are meant for the editor.
         *keys = None;
         screen.suspend()?;

@@ -1,4 +1,5 @@
-//! The loop of a chat: events, keys, the hands and requests come in, one after the other; the screen is drawn.
+//! The loop of a chat: events, keys, the hands and requests come in, one after the other; the
+//! screen is drawn.
 
 mod log;
 
@@ -67,7 +68,15 @@ enum Leaving {
 
 impl Talk {
     pub(super) async fn run(options: ChatOptions) -> Result<(), ChatError> {
-        let ChatOptions { client, mut hands, mut questions, preview, session, data_dir, welcome } = options;
+        let ChatOptions {
+            client,
+            mut hands,
+            mut questions,
+            preview,
+            session,
+            data_dir,
+            welcome,
+        } = options;
         let mut talk = Self {
             client,
             project: hands.project(),
@@ -91,7 +100,11 @@ impl Talk {
             is_dirty: true,
             is_over: Leaving::No,
         };
-        talk.finished.extend(welcome.iter().map(|line| Line::styled(line, super::text::DIM)));
+        talk.finished.extend(
+            welcome
+                .iter()
+                .map(|line| Line::styled(line, super::text::DIM)),
+        );
         if let Some(session) = session {
             hands.serve(&session);
             let mut interrupt = signal(SignalKind::interrupt())?;
@@ -100,7 +113,10 @@ impl Talk {
                 _ = interrupt.recv() => talk.is_over = Leaving::Now,
             }
         }
-        let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        let (mut terminate, mut hangup) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
         let mut tick = interval(TICK);
         while talk.is_over != Leaving::Now {
             talk.draw_if_due()?;
@@ -141,14 +157,16 @@ impl Talk {
         let _ = tokio::time::timeout(PARTING, sent).await;
         if let Some(session) = &self.session {
             let line = format!("  go on with: codelab chat --session {session}");
-            self.finished.extend([Line::new(), Line::styled(&line, super::text::DIM)]);
+            self.finished
+                .extend([Line::new(), Line::styled(&line, super::text::DIM)]);
         }
         self.surface.close(&self.finished)?;
         Ok(())
     }
 
     pub(super) fn print(&mut self, block: &Block) {
-        self.finished.extend(render::block(block, self.surface.width()));
+        self.finished
+            .extend(render::block(block, self.surface.width()));
         self.is_dirty = true;
     }
 
@@ -162,7 +180,10 @@ impl Talk {
     }
 
     fn complain(&mut self, error: &ClientError) {
-        self.print(&Block::Error { message: error.to_string(), code: error.error_code() });
+        self.print(&Block::Error {
+            message: error.to_string(),
+            code: error.error_code(),
+        });
     }
 
     fn draw_if_due(&mut self) -> Result<(), ChatError> {
@@ -179,7 +200,9 @@ impl Talk {
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
-            is_deciding: self.prompt.is_deciding(&self.state, Instant::now().into_std()),
+            is_deciding: self
+                .prompt
+                .is_deciding(&self.state, Instant::now().into_std()),
             spent: self.spent,
             frame: self.frame,
             now: now(),
@@ -194,8 +217,12 @@ impl Talk {
 
     fn tick(&mut self) {
         // A call that was closed does not wait for its answer any more.
-        let closed: Vec<CallId> =
-            self.replies.iter().filter(|(_, reply)| reply.is_closed()).map(|(call, _)| call.clone()).collect();
+        let closed: Vec<CallId> = self
+            .replies
+            .iter()
+            .filter(|(_, reply)| reply.is_closed())
+            .map(|(call, _)| call.clone())
+            .collect();
         for call in closed {
             self.replies.remove(&call);
             self.state.answered(&call);
@@ -212,16 +239,22 @@ impl Talk {
         !self.state.is_working() && self.sending == 0 && self.requests.is_empty()
     }
 
-    /// Keys can come at any time. Lines of a script are read one by one, each when what it follows is done.
+    /// Keys can come at any time. Lines of a script are read one by one, each when what it follows
+    /// is done.
     fn is_listening(&self) -> bool {
-        self.surface.is_terminal() || self.is_idle() || (!self.state.asks.is_empty() && self.requests.is_empty())
+        self.surface.is_terminal()
+            || self.is_idle()
+            || (!self.state.asks.is_empty() && self.requests.is_empty())
     }
 
     fn leave_when_idle(&mut self) {
         let is_idle = self.is_idle();
         if self.is_over == Leaving::WhenIdle && (is_idle || !self.state.asks.is_empty()) {
             if let Some(ask) = self.state.asks.first() {
-                let notice = format!("{} waits for a decision, and no more input comes", ask.call_id());
+                let notice = format!(
+                    "{} waits for a decision, and no more input comes",
+                    ask.call_id()
+                );
                 self.notice(notice);
             }
             self.is_over = Leaving::Now;
@@ -230,11 +263,18 @@ impl Talk {
 
     async fn hear(&mut self, heard: Heard) -> Result<(), ChatError> {
         let action = match heard {
-            Heard::Input(keys::Input::Key(key)) => self.prompt.press(key, &self.state, Instant::now().into_std()),
+            Heard::Input(keys::Input::Key(key)) => {
+                self.prompt
+                    .press(key, &self.state, Instant::now().into_std())
+            }
             Heard::Input(keys::Input::Resized) => Action::Redraw,
             Heard::Line(line) => self.prompt.line(&line, &self.state),
             Heard::End => {
-                self.is_over = if self.surface.is_terminal() { Leaving::Now } else { Leaving::WhenIdle };
+                self.is_over = if self.surface.is_terminal() {
+                    Leaving::Now
+                } else {
+                    Leaving::WhenIdle
+                };
                 Action::Nothing
             }
         };
@@ -246,7 +286,8 @@ impl Talk {
 
     /// As the key. Where no status row tells what the next one does, a line does.
     async fn interrupt(&mut self) -> Result<(), ChatError> {
-        self.hear(Heard::Input(keys::Input::Key(Key::Interrupt))).await?;
+        self.hear(Heard::Input(keys::Input::Key(Key::Interrupt)))
+            .await?;
         if self.prompt.is_leaving && self.is_over != Leaving::Now && !self.surface.is_terminal() {
             self.notice("Ctrl-C again leaves; the session is kept");
         }
@@ -270,18 +311,25 @@ impl Talk {
         self.sending += 1;
         match &self.session {
             Some(session) => {
-                let sent = requests::send(self.client.clone(), session.clone(), text, self.target.clone());
+                let sent = requests::send(
+                    self.client.clone(),
+                    session.clone(),
+                    text,
+                    self.target.clone(),
+                );
                 self.requests.spawn(sent);
             }
             None => {
-                self.requests.spawn(requests::create(self.client.clone(), self.project, text));
+                self.requests
+                    .spawn(requests::create(self.client.clone(), self.project, text));
             }
         }
     }
 
     fn cancel(&mut self) {
         if let Some(session) = &self.session {
-            self.requests.spawn(requests::cancel(self.client.clone(), session.clone()));
+            self.requests
+                .spawn(requests::cancel(self.client.clone(), session.clone()));
         }
     }
 
@@ -295,20 +343,36 @@ impl Talk {
             }
             (Command::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
             (Command::Switch(None), _) => self.aim(None),
-            (Command::Switch(Some(agent)), _) => _ = self.requests.spawn(requests::switch(client, project, agent)),
-            (Command::Sessions(None), _) => _ = self.requests.spawn(requests::sessions(client, project)),
+            (Command::Switch(Some(agent)), _) => {
+                _ = self
+                    .requests
+                    .spawn(requests::switch(client, project, agent))
+            }
+            (Command::Sessions(None), _) => {
+                _ = self.requests.spawn(requests::sessions(client, project))
+            }
             (Command::Sessions(Some(id)), _) => match SessionId::parse(&id) {
                 Ok(id) => _ = self.requests.spawn(async { Outcome::Open(id) }),
                 Err(_) => self.notice(format!("{id} is not the id of a session")),
             },
-            (Command::Plan(task), Some(session)) => _ = self.requests.spawn(requests::plan(client, session, task)),
-            (Command::Retry, Some(session)) => match self.state.plan.as_ref().map(|plan| plan.id().clone()) {
-                Some(plan) => _ = self.requests.spawn(requests::retry(client, session, plan)),
-                None => self.notice("there is no plan to run again"),
-            },
-            (Command::Cost, session) => _ = self.requests.spawn(requests::cost(client, session, project)),
+            (Command::Plan(task), Some(session)) => {
+                _ = self.requests.spawn(requests::plan(client, session, task))
+            }
+            (Command::Retry, Some(session)) => {
+                match self.state.plan.as_ref().map(|plan| plan.id().clone()) {
+                    Some(plan) => _ = self.requests.spawn(requests::retry(client, session, plan)),
+                    None => self.notice("there is no plan to run again"),
+                }
+            }
+            (Command::Cost, session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::cost(client, session, project))
+            }
             (Command::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
-            (Command::Plan(_) | Command::Retry | Command::Cancel, _) => self.notice("nothing is going on"),
+            (Command::Plan(_) | Command::Retry | Command::Cancel, _) => {
+                self.notice("nothing is going on")
+            }
             (Command::New, _) => {
                 self.forget();
                 self.notice("a new session begins with your next message");
@@ -317,7 +381,9 @@ impl Talk {
                 }
             }
             (Command::Quit, _) => self.is_over = Leaving::Now,
-            (Command::Unknown(name), _) => self.notice(format!("there is no /{name}; /help lists what there is")),
+            (Command::Unknown(name), _) => {
+                self.notice(format!("there is no /{name}; /help lists what there is"))
+            }
         }
     }
 

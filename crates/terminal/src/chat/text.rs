@@ -1,13 +1,13 @@
-//! Styled text, before it meets a terminal: spans, lines, wrapping. A span can only be made of text that was made
-//! visible, so nothing built from these types can command a terminal.
+//! Styled text, before it meets a terminal: spans, lines, wrapping. A span can only be made of text
+//! that was made visible, so nothing built from these types can command a terminal.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::visible::visible;
 
-/// The terminal's own palette, so that a light theme stays light and a dark one dark. Yellow, white and black are
-/// missing because one of the two themes cannot show them.
+/// The terminal's own palette, so that a light theme stays light and a dark one dark. Yellow, white
+/// and black are missing because one of the two themes cannot show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     Red,
@@ -28,19 +28,34 @@ pub struct Style {
 }
 
 impl Style {
-    pub const PLAIN: Self =
-        Self { colour: None, is_bold: false, is_dim: false, is_italic: false, is_underlined: false, is_struck: false };
+    pub const PLAIN: Self = Self {
+        colour: None,
+        is_bold: false,
+        is_dim: false,
+        is_italic: false,
+        is_underlined: false,
+        is_struck: false,
+    };
 
     pub const fn colour(colour: Colour) -> Self {
-        Self { colour: Some(colour), ..Self::PLAIN }
+        Self {
+            colour: Some(colour),
+            ..Self::PLAIN
+        }
     }
 
     pub const fn bold(self) -> Self {
-        Self { is_bold: true, ..self }
+        Self {
+            is_bold: true,
+            ..self
+        }
     }
 
     pub const fn dim(self) -> Self {
-        Self { is_dim: true, ..self }
+        Self {
+            is_dim: true,
+            ..self
+        }
     }
 }
 
@@ -55,7 +70,10 @@ pub struct Span {
 
 impl Span {
     pub fn new(text: &str, style: Style) -> Self {
-        Self { text: visible(text).into_owned(), style }
+        Self {
+            text: visible(text).into_owned(),
+            style,
+        }
     }
 
     pub fn text(&self) -> &str {
@@ -133,20 +151,33 @@ impl Line {
         for span in &self.spans {
             for piece in span.text.graphemes(true) {
                 if used + piece.width() + 1 > width {
-                    out.push(Span { text: "…".to_owned(), style: DIM });
+                    out.push(Span {
+                        text: "…".to_owned(),
+                        style: DIM,
+                    });
                     return out;
                 }
                 used += piece.width();
-                out.push(Span { text: piece.to_owned(), style: span.style });
+                out.push(Span {
+                    text: piece.to_owned(),
+                    style: span.style,
+                });
             }
         }
         out
     }
 }
 
-/// Breaks a line at its spaces so that it fits; the first row starts with `first`, the others with `rest`.
+/// Breaks a line at its spaces so that it fits; the first row starts with `first`, the others with
+/// `rest`.
 pub fn wrap(line: &Line, width: usize, first: &Line, rest: &Line) -> Vec<Line> {
-    let mut rows = Rows { done: Vec::new(), row: first.clone(), rest, width, has_words: false };
+    let mut rows = Rows {
+        done: Vec::new(),
+        row: first.clone(),
+        rest,
+        width,
+        has_words: false,
+    };
     let (mut space, mut word) = (Line::new(), Line::new());
     for span in &line.spans {
         for piece in span.text.graphemes(true) {
@@ -156,7 +187,10 @@ pub fn wrap(line: &Line, width: usize, first: &Line, rest: &Line) -> Vec<Line> {
                 rows.put(std::mem::take(&mut space), std::mem::take(&mut word));
             }
             let target = if is_space { &mut space } else { &mut word };
-            target.push(Span { text: piece.to_owned(), style: span.style });
+            target.push(Span {
+                text: piece.to_owned(),
+                style: span.style,
+            });
         }
     }
     rows.put(space, word);
@@ -189,13 +223,17 @@ impl Rows<'_> {
                     self.break_row();
                 }
                 self.has_words = true;
-                self.row.push(Span { text: piece.to_owned(), style: span.style });
+                self.row.push(Span {
+                    text: piece.to_owned(),
+                    style: span.style,
+                });
             }
         }
     }
 
     fn break_row(&mut self) {
-        self.done.push(std::mem::replace(&mut self.row, self.rest.clone()));
+        self.done
+            .push(std::mem::replace(&mut self.row, self.rest.clone()));
         self.has_words = false;
     }
 }
@@ -206,7 +244,10 @@ mod tests {
 
     fn rows(text: &str, width: usize) -> Vec<String> {
         let (first, rest) = (Line::plain("- "), Line::plain("  "));
-        wrap(&Line::plain(text), width, &first, &rest).iter().map(Line::to_text).collect()
+        wrap(&Line::plain(text), width, &first, &rest)
+            .iter()
+            .map(Line::to_text)
+            .collect()
     }
 
     #[test]
@@ -216,7 +257,10 @@ mod tests {
         assert_eq!(rows("абвгдежзик", 6), ["- абвг", "  дежз", "  ик"]);
         assert_eq!(rows("日本語日本語", 8), ["- 日本語", "  日本語"]);
         for width in 4..40 {
-            for row in rows("a (b) c, d-e 'fgh' https://example.org/very/long/address?x=1 привіт", width) {
+            for row in rows(
+                "a (b) c, d-e 'fgh' https://example.org/very/long/address?x=1 привіт",
+                width,
+            ) {
                 assert!(Line::plain(&row).width() <= width, "{width}: {row:?}");
             }
         }

@@ -1,6 +1,7 @@
-//! Makes text from models, tools and files safe to show: whatever would command the terminal or hide from the reader's
-//! eyes is replaced by something that can be seen. What a person decides about goes through the stricter
-//! `codelab_policy::visible` first, which also shows spaces that are none; in prose those belong to the language.
+//! Makes text from models, tools and files safe to show: whatever would command the terminal or
+//! hide from the reader's eyes is replaced by something that can be seen. What a person decides
+//! about goes through the stricter `codelab_policy::visible` first, which also shows spaces that
+//! are none; in prose those belong to the language.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,8 +11,8 @@ const TAB: &str = "    ";
 const CONTROL_PICTURES: u32 = 0x2400;
 const DELETE_PICTURE: char = '\u{2421}';
 
-/// The text with nothing left that acts instead of being seen. Line breaks are characters like any other here: who has
-/// several lines splits them first.
+/// The text with nothing left that acts instead of being seen. Line breaks are characters like any
+/// other here: who has several lines splits them first.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(acts) {
         return Cow::Borrowed(text);
@@ -32,8 +33,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character commands the terminal, reorders what is around it, or cannot be seen. The joiners U+200C and
-/// U+200D are left alone: scripts and emoji need them.
+/// Whether a character commands the terminal, reorders what is around it, or cannot be seen. The
+/// joiners U+200C and U+200D are left alone: scripts and emoji need them.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -64,7 +65,10 @@ mod tests {
     #[test]
     fn nothing_that_acts_is_left() {
         for (given, shown) in [
-            ("plain ascii, кирилиця, 日本語 👩‍👩‍👧", "plain ascii, кирилиця, 日本語 👩‍👩‍👧"),
+            (
+                "plain ascii, кирилиця, 日本語 👩‍👩‍👧",
+                "plain ascii, кирилиця, 日本語 👩‍👩‍👧",
+            ),
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
             ("\u{1b}]0;title\u{7}", "␛]0;title␇"),
             ("a\tb", "a    b"),
@@ -78,7 +82,9 @@ mod tests {
         ] {
             assert_eq!(visible(given), shown, "{given:?}");
         }
-        let every = (0..=0x10_ffff).filter_map(char::from_u32).collect::<String>();
+        let every = (0..=0x10_ffff)
+            .filter_map(char::from_u32)
+            .collect::<String>();
         assert!(!visible(&every).chars().any(acts));
     }
 }

@@ -1,4 +1,5 @@
-//! One call, from its offer to its result: claimed, checked, asked about where this machine demands it, run.
+//! One call, from its offer to its result: claimed, checked, asked about where this machine demands
+//! it, run.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,8 +19,8 @@ use super::{CallInfo, HandsEvent, Question, Serves, Shared, client_tool, lock};
 
 /// Calls that are claimed or run at once, those included that wait for a place.
 const MAX_TAKEN: usize = 256;
-/// How long hands of a whole project leave a session's first call to hands that serve that session: whoever claims first
-/// binds the session to its folder.
+/// How long hands of a whole project leave a session's first call to hands that serve that session:
+/// whoever claims first binds the session to its folder.
 const YIELDING: Duration = Duration::from_millis(300);
 /// Sessions that are remembered as served.
 const MAX_SERVED: usize = 10_000;
@@ -49,8 +50,13 @@ enum Permission {
 impl Shared {
     /// Takes a call that waits for hands, unless it was taken before.
     pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
-        let Some(tool) = client_tool(&call.tool_call) else { return };
-        let key = CallKey { session_id: session.clone(), call_id: call.tool_call.call_id.clone() };
+        let Some(tool) = client_tool(&call.tool_call) else {
+            return;
+        };
+        let key = CallKey {
+            session_id: session.clone(),
+            call_id: call.tool_call.call_id.clone(),
+        };
         let stop = self.stop.child_token();
         {
             let mut running = lock(&self.running);
@@ -77,18 +83,32 @@ impl Shared {
         }
         let lease_seconds = match self.claim(&key, stop).await {
             Ok(seconds) => seconds,
-            Err(error) => return tracing::debug!(call = %key.call_id, %error, "the call was not claimed"),
+            Err(error) => {
+                return tracing::debug!(call = %key.call_id, %error, "the call was not claimed");
+            }
         };
         self.serving(&key.session_id);
-        let noted = Claim { tool: info.tool, digest: call.digest.clone() };
+        let noted = Claim {
+            tool: info.tool,
+            digest: call.digest.clone(),
+        };
         let noted_key = key.clone();
-        if let Err(error) = self.on_disk(move |journal| journal.claim(&noted_key, noted)).await {
+        if let Err(error) = self
+            .on_disk(move |journal| journal.claim(&noted_key, noted))
+            .await
+        {
             return self.not_noted(&info, &error).await;
         }
-        match self.hold(&key, lease_seconds, stop, self.perform(&info, &call, stop)).await {
+        match self
+            .hold(&key, lease_seconds, stop, self.perform(&info, &call, stop))
+            .await
+        {
             Outcome::Ran(result) => self.ran(info, result).await,
             Outcome::NotRun(reason) => {
-                self.tell(HandsEvent::Refused { call: info, reason: reason.clone() });
+                self.tell(HandsEvent::Refused {
+                    call: info,
+                    reason: reason.clone(),
+                });
                 self.deliver(&key, failure(&reason)).await;
             }
             Outcome::Closed => {
@@ -109,12 +129,22 @@ impl Shared {
     async fn ran(&self, info: CallInfo, result: Value) {
         let key = info.key();
         let (noted_key, noted) = (key.clone(), result.clone());
-        if let Err(error) = self.on_disk(move |journal| journal.finish(&noted_key, noted)).await {
+        if let Err(error) = self
+            .on_disk(move |journal| journal.finish(&noted_key, noted))
+            .await
+        {
             tracing::error!(%error, call = %key.call_id, "a result could not be noted; it is sent all the same");
         }
-        let error = result.get("error").and_then(Value::as_str).map(str::to_owned);
+        let error = result
+            .get("error")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let success = result.get("success") == Some(&Value::Bool(true));
-        self.tell(HandsEvent::Finished { call: info, success, error });
+        self.tell(HandsEvent::Finished {
+            call: info,
+            success,
+            error,
+        });
         self.deliver(&key, result).await;
     }
 
@@ -125,18 +155,26 @@ impl Shared {
         }
         tracing::error!(%error, "a call cannot be noted, so it is not run");
         let reason = format!("the client cannot keep its journal, so nothing was run: {error}");
-        self.tell(HandsEvent::Refused { call: info.clone(), reason: reason.clone() });
+        self.tell(HandsEvent::Refused {
+            call: info.clone(),
+            reason: reason.clone(),
+        });
         self.send(&info.key(), failure(&reason)).await;
     }
 
     async fn claim(&self, key: &CallKey, stop: &CancellationToken) -> Result<u64, ClientError> {
         let mut attempt = 0;
         loop {
-            let claimed = self.client.claim_call(&key.session_id, &key.call_id, &self.client_id).await;
+            let claimed = self
+                .client
+                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .await;
             attempt += 1;
             match claimed {
                 Ok(claimed) => return Ok(claimed.lease_seconds),
-                Err(error) if !error.is_passing() || attempt >= CLAIM_ATTEMPTS || stop.is_cancelled() => {
+                Err(error)
+                    if !error.is_passing() || attempt >= CLAIM_ATTEMPTS || stop.is_cancelled() =>
+                {
                     return Err(error);
                 }
                 Err(_) => sleep(Backoff::default().delay(attempt)).await,
@@ -158,12 +196,21 @@ impl Shared {
         }
     }
 
-    async fn renew(&self, key: &CallKey, lease_seconds: u64, stop: &CancellationToken) -> Infallible {
+    async fn renew(
+        &self,
+        key: &CallKey,
+        lease_seconds: u64,
+        stop: &CancellationToken,
+    ) -> Infallible {
         let pause = Duration::from_secs((lease_seconds / RENEWALS_PER_LEASE).max(1));
         let mut next = pause;
         loop {
             sleep(next).await;
-            next = match self.client.claim_call(&key.session_id, &key.call_id, &self.client_id).await {
+            next = match self
+                .client
+                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .await
+            {
                 Ok(_) => pause,
                 Err(error) if error.is_passing() => RENEWAL_RETRY,
                 Err(_) => {
@@ -174,12 +221,21 @@ impl Shared {
         }
     }
 
-    async fn perform(&self, info: &CallInfo, call: &ToolCallChunk, stop: &CancellationToken) -> Outcome {
+    async fn perform(
+        &self,
+        info: &CallInfo,
+        call: &ToolCallChunk,
+        stop: &CancellationToken,
+    ) -> Outcome {
         let arguments = match self.check(info.tool, call) {
             Ok(arguments) => arguments,
             Err(reason) => return Outcome::NotRun(reason),
         };
-        let lane = Arc::clone(lock(&self.lanes).entry(info.session_id.clone()).or_default());
+        let lane = Arc::clone(
+            lock(&self.lanes)
+                .entry(info.session_id.clone())
+                .or_default(),
+        );
         let places = async {
             let turn = lane.lock().await;
             (turn, self.places.acquire().await)
@@ -200,7 +256,10 @@ impl Shared {
         arguments: ToolArguments,
         stop: &CancellationToken,
     ) -> Outcome {
-        let is_approved = match stop.run_until_cancelled(self.permit(info, call, &arguments)).await {
+        let is_approved = match stop
+            .run_until_cancelled(self.permit(info, call, &arguments))
+            .await
+        {
             None => return self.interrupted(),
             Some(Err(reason)) => return Outcome::NotRun(reason),
             Some(Ok(permission)) => permission == Permission::Approved,
@@ -210,33 +269,51 @@ impl Shared {
         }
         let key = info.key();
         if let Err(error) = self.on_disk(move |journal| journal.start(&key)).await {
-            return Outcome::NotRun(format!("the client cannot keep its journal, so nothing was run: {error}"));
+            return Outcome::NotRun(format!(
+                "the client cannot keep its journal, so nothing was run: {error}"
+            ));
         }
-        self.tell(HandsEvent::Started { call: info.clone(), arguments: call.tool_call.arguments.clone() });
-        let call = Call { user_id: call.user_id, arguments: &arguments, is_approved };
+        self.tell(HandsEvent::Started {
+            call: info.clone(),
+            arguments: call.tool_call.arguments.clone(),
+        });
+        let call = Call {
+            user_id: call.user_id,
+            arguments: &arguments,
+            is_approved,
+        };
         Outcome::Ran(self.workspace.run(call, stop.clone()).await)
     }
 
     /// Stopped before it began: by the server, or by the person who ends this client.
     fn interrupted(&self) -> Outcome {
         match self.stop.is_cancelled() {
-            true => Outcome::NotRun("the client was stopped; nothing of this call has run".to_owned()),
+            true => {
+                Outcome::NotRun("the client was stopped; nothing of this call has run".to_owned())
+            }
             false => Outcome::Closed,
         }
     }
 
-    /// What was approved is what runs, for whom it was asked, and nothing that is not a tool of ours.
+    /// What was approved is what runs, for whom it was asked, and nothing that is not a tool of
+    /// ours.
     fn check(&self, tool: Tool, call: &ToolCallChunk) -> Result<ToolArguments, String> {
         if let (Some(named), Some(own)) = (call.user_id, self.user_id)
             && named != own
         {
-            return Err(format!("User {named} is not authorized to access this path"));
+            return Err(format!(
+                "User {named} is not authorized to access this path"
+            ));
         }
         let arguments = &call.tool_call.arguments;
         if arguments_digest(&call.tool_call.name, arguments) != call.digest {
-            return Err("the arguments are not those that the digest was made of; nothing was run".to_owned());
+            return Err(
+                "the arguments are not those that the digest was made of; nothing was run"
+                    .to_owned(),
+            );
         }
-        tool.check(arguments).map_err(|error| format!("Invalid arguments for {}: {}", tool.as_str(), error.0))
+        tool.check(arguments)
+            .map_err(|error| format!("Invalid arguments for {}: {}", tool.as_str(), error.0))
     }
 
     /// Whatever asks here and was not approved by a person already.
@@ -251,10 +328,11 @@ impl Shared {
         }
         let (workspace, reviewed) = (self.workspace.clone(), arguments.clone());
         let verdict = tokio::task::spawn_blocking(move || workspace.review(&reviewed)).await;
-        let ask = match verdict.map_err(|error| format!("the call could not be reviewed: {error}"))? {
-            Verdict::Allow => return Ok(Permission::NotNeeded),
-            Verdict::Ask(ask) => ask,
-        };
+        let ask =
+            match verdict.map_err(|error| format!("the call could not be reviewed: {error}"))? {
+                Verdict::Allow => return Ok(Permission::NotNeeded),
+                Verdict::Ask(ask) => ask,
+            };
         let (reply, answer) = oneshot::channel();
         let question = Question {
             call: info.clone(),
@@ -268,7 +346,10 @@ impl Shared {
         asked.send(question).await.map_err(|_| nobody())?;
         match answer.await {
             Ok(true) => Ok(Permission::Approved),
-            Ok(false) => Err(format!("{}, and the person at the client refused", ask.reason)),
+            Ok(false) => Err(format!(
+                "{}, and the person at the client refused",
+                ask.reason
+            )),
             Err(_) => Err(nobody()),
         }
     }

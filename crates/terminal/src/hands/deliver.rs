@@ -1,5 +1,5 @@
-//! Sends results until the server has them, or knows that it does not want them. What could not be sent stays in the
-//! journal for the next start.
+//! Sends results until the server has them, or knows that it does not want them. What could not be
+//! sent stays in the journal for the next start.
 
 use codelab_client::{Backoff, ClientError};
 use codelab_protocol::CallResult;
@@ -27,7 +27,10 @@ impl Shared {
 
     pub(super) async fn acknowledge(&self, key: &CallKey) {
         let noted = key.clone();
-        if let Err(error) = self.on_disk(move |journal| journal.acknowledge(&noted)).await {
+        if let Err(error) = self
+            .on_disk(move |journal| journal.acknowledge(&noted))
+            .await
+        {
             tracing::warn!(%error, call = %key.call_id, "an acknowledgement could not be noted; the result is sent again");
         }
     }
@@ -35,13 +38,22 @@ impl Shared {
     /// Tries again for as long as the hands live; when they stop, once more and no longer.
     pub(super) async fn send(&self, key: &CallKey, result: Value) -> Delivery {
         let mut attempt = 0;
-        let mut body = CallResult { client_id: self.client_id.clone(), result: Some(result), error: None };
+        let mut body = CallResult {
+            client_id: self.client_id.clone(),
+            result: Some(result),
+            error: None,
+        };
         loop {
             let last = self.stop.is_cancelled();
-            let sent = self.client.send_result(&key.session_id, &key.call_id, &body).await;
+            let sent = self
+                .client
+                .send_result(&key.session_id, &key.call_id, &body)
+                .await;
             match sent.map_err(|error| verdict(&error)) {
                 Ok(_) | Err(Verdict::Unwanted) => return Delivery::Done,
-                Err(Verdict::TooLarge) => body.result = Some(failure("the result is larger than the server takes")),
+                Err(Verdict::TooLarge) => {
+                    body.result = Some(failure("the result is larger than the server takes"))
+                }
                 Err(Verdict::Refused) => return Delivery::Open,
                 Err(Verdict::Later) if last => return Delivery::Open,
                 Err(Verdict::Later) => {

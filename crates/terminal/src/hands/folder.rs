@@ -1,4 +1,5 @@
-//! Where the hands of one server, project and workspace keep their journal, and by which name the server knows them.
+//! Where the hands of one server, project and workspace keep their journal, and by which name the
+//! server knows them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,27 +19,45 @@ const ID_FILE: &str = "client-id";
 /// Processes that serve sessions of their own in the same folder at once.
 const MAX_NAMED: usize = 16;
 
-/// The same for the same server, project and workspace, so that what an earlier process left is found again.
+/// The same for the same server, project and workspace, so that what an earlier process left is
+/// found again.
 pub(super) fn of(data_dir: &Path, server: &str, project: ProjectId, workspace: &Path) -> PathBuf {
     let mut digest = Sha256::new();
-    for part in [server.as_bytes(), project.to_string().as_bytes(), workspace.as_os_str().as_bytes()] {
+    for part in [
+        server.as_bytes(),
+        project.to_string().as_bytes(),
+        workspace.as_os_str().as_bytes(),
+    ] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    data_dir.join("hands").join(hex::encode(&digest.finalize()[..NAME_BYTES]))
+    data_dir
+        .join("hands")
+        .join(hex::encode(&digest.finalize()[..NAME_BYTES]))
 }
 
-/// The journal and the client of a place that no other process has: one for a whole project, several for sessions of
-/// their own. `None` when all are taken.
-pub(super) fn take(place: &Path, serves: Serves) -> Result<Option<(Journal, ClientId)>, HandsError> {
+/// The journal and the client of a place that no other process has: one for a whole project,
+/// several for sessions of their own. `None` when all are taken.
+pub(super) fn take(
+    place: &Path,
+    serves: Serves,
+) -> Result<Option<(Journal, ClientId)>, HandsError> {
     let names: Vec<String> = match serves {
         Serves::Project => vec!["project".to_owned()],
-        Serves::Named => (0..MAX_NAMED).map(|number| format!("named-{number}")).collect(),
+        Serves::Named => (0..MAX_NAMED)
+            .map(|number| format!("named-{number}"))
+            .collect(),
     };
     for name in names {
         let folder = place.join(name);
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| HandsError::Io { path: folder.clone(), source })?;
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        made.map_err(|source| HandsError::Io {
+            path: folder.clone(),
+            source,
+        })?;
         match Journal::open(&folder) {
             Ok(journal) => return Ok(Some((journal, client_id(&folder)?))),
             Err(JournalError::InUse { .. }) => {}
@@ -60,7 +79,11 @@ fn kept_id(path: &Path) -> io::Result<ClientId> {
     let new = format!("hands-{}", hex::encode(random));
     // Written whole before it has its name, so that a crash leaves no half of one.
     let draft = path.with_extension(&new);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)?;
     file.write_all(new.as_bytes())?;
     file.sync_all()?;
     let linked = fs::hard_link(&draft, path);
@@ -83,9 +106,15 @@ mod tests {
         let (one, two) = (ProjectId::new(1).unwrap(), ProjectId::new(2).unwrap());
         let first = of(data.path(), "http://a", one, Path::new("/w"));
         assert_eq!(first, of(data.path(), "http://a", one, Path::new("/w")));
-        for (server, project, workspace) in [("http://b", one, "/w"), ("http://a", two, "/w"), ("http://a", one, "/v")]
-        {
-            assert_ne!(first, of(data.path(), server, project, Path::new(workspace)));
+        for (server, project, workspace) in [
+            ("http://b", one, "/w"),
+            ("http://a", two, "/w"),
+            ("http://a", one, "/v"),
+        ] {
+            assert_ne!(
+                first,
+                of(data.path(), server, project, Path::new(workspace))
+            );
         }
         let id = take(&first, Serves::Project).unwrap().unwrap().1;
         assert_eq!(take(&first, Serves::Project).unwrap().unwrap().1, id);
@@ -96,9 +125,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let whole = take(data.path(), Serves::Project).unwrap();
         assert!(whole.is_some() && take(data.path(), Serves::Project).unwrap().is_none());
-        let several: Vec<_> = (0..MAX_NAMED).map(|_| take(data.path(), Serves::Named).unwrap().unwrap()).collect();
+        let several: Vec<_> = (0..MAX_NAMED)
+            .map(|_| take(data.path(), Serves::Named).unwrap().unwrap())
+            .collect();
         assert!(take(data.path(), Serves::Named).unwrap().is_none());
-        let mut ids: Vec<_> = several.iter().map(|(_, id)| id.clone()).chain(whole.map(|(_, id)| id)).collect();
+        let mut ids: Vec<_> = several
+            .iter()
+            .map(|(_, id)| id.clone())
+            .chain(whole.map(|(_, id)| id))
+            .collect();
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), MAX_NAMED + 1);

@@ -1,5 +1,6 @@
-//! Follows what happens in the user's sessions: offers calls that wait for hands, stops those that were closed. After a
-//! lost connection it looks at the sessions' own logs, so that no call is missed.
+//! Follows what happens in the user's sessions: offers calls that wait for hands, stops those that
+//! were closed. After a lost connection it looks at the sessions' own logs, so that no call is
+//! missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -49,11 +50,15 @@ pub(super) async fn follow(shared: Arc<Shared>) {
             Err(error) => error,
         };
         if !lost.is_passing() {
-            shared.tell(HandsEvent::Ended { reason: lost.to_string() });
+            shared.tell(HandsEvent::Ended {
+                reason: lost.to_string(),
+            });
             return;
         }
         if !std::mem::replace(&mut is_lost, true) {
-            shared.tell(HandsEvent::Disconnected { reason: lost.to_string() });
+            shared.tell(HandsEvent::Disconnected {
+                reason: lost.to_string(),
+            });
         }
         sleep(backoff.delay(failures)).await;
         failures = failures.saturating_add(1);
@@ -67,14 +72,20 @@ async fn connect(shared: &Shared) -> Result<EventStream<ChatEvent>, ClientError>
     Ok(stream)
 }
 
-async fn listen(shared: &Arc<Shared>, mut stream: EventStream<ChatEvent>, known: &mut Known) -> ClientError {
+async fn listen(
+    shared: &Arc<Shared>,
+    mut stream: EventStream<ChatEvent>,
+    known: &mut Known,
+) -> ClientError {
     if let Err(error) = catch_up(shared, known).await {
         return error;
     }
     loop {
         match stream.next().await {
             Some(Ok(event)) => {
-                let EventData::Chunk(event) = event.data else { continue };
+                let EventData::Chunk(event) = event.data else {
+                    continue;
+                };
                 if let Err(error) = take(shared, event, known).await {
                     return error;
                 }
@@ -85,7 +96,11 @@ async fn listen(shared: &Arc<Shared>, mut stream: EventStream<ChatEvent>, known:
     }
 }
 
-async fn take(shared: &Arc<Shared>, event: ChatEvent, known: &mut Known) -> Result<(), ClientError> {
+async fn take(
+    shared: &Arc<Shared>,
+    event: ChatEvent,
+    known: &mut Known,
+) -> Result<(), ClientError> {
     let session = event.session_id;
     match event.body {
         // A session that is named later is looked at then.
@@ -97,7 +112,10 @@ async fn take(shared: &Arc<Shared>, event: ChatEvent, known: &mut Known) -> Resu
             shared.offer(&session, call.call);
         }
         ChatEventBody::ToolCallClosed(closed) => {
-            shared.closed(&CallKey { session_id: session, call_id: closed.call_id });
+            shared.closed(&CallKey {
+                session_id: session,
+                call_id: closed.call_id,
+            });
         }
         _ => {}
     }
@@ -106,7 +124,11 @@ async fn take(shared: &Arc<Shared>, event: ChatEvent, known: &mut Known) -> Resu
 
 /// Offers what was asked for while nobody listened.
 async fn catch_up(shared: &Arc<Shared>, known: &mut Known) -> Result<(), ClientError> {
-    let sessions = shared.client.chats(Some(shared.project), Some(MAX_CAUGHT_UP), None).await?.sessions;
+    let sessions = shared
+        .client
+        .chats(Some(shared.project), Some(MAX_CAUGHT_UP), None)
+        .await?
+        .sessions;
     for session in sessions {
         known.note(&session.session_id, true);
         if !shared.may_serve(&session.session_id) {
@@ -138,7 +160,11 @@ async fn look_at(shared: &Arc<Shared>, session: &SessionId) -> Result<(), Client
         Err(error) if error.status() == Some(404) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let open = if detail.busy { open_calls(shared, session).await? } else { BTreeMap::new() };
+    let open = if detail.busy {
+        open_calls(shared, session).await?
+    } else {
+        BTreeMap::new()
+    };
     shared.closed_but(&running, &open);
     for call in open.into_values() {
         shared.offer(session, call);
@@ -147,11 +173,16 @@ async fn look_at(shared: &Arc<Shared>, session: &SessionId) -> Result<(), Client
 }
 
 /// The calls of a session that wait for a client.
-async fn open_calls(shared: &Shared, session: &SessionId) -> Result<BTreeMap<CallId, ToolCallChunk>, ClientError> {
+async fn open_calls(
+    shared: &Shared,
+    session: &SessionId,
+) -> Result<BTreeMap<CallId, ToolCallChunk>, ClientError> {
     let mut events = shared.client.chat_events(session, None, false).await?;
     let mut open = BTreeMap::new();
     while let Some(event) = events.next().await {
-        let EventData::Chunk(event) = event?.data else { continue };
+        let EventData::Chunk(event) = event?.data else {
+            continue;
+        };
         match event.body {
             ChatEventBody::ToolCall(call) if !call.call.requires_approval => {
                 open.insert(call.call.tool_call.call_id.clone(), call.call);
@@ -181,13 +212,20 @@ impl Shared {
 
     /// What ran here for a session and is no longer open was closed while nobody listened.
     fn closed_but(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallChunk>) {
-        for key in running.iter().filter(|key| !open.contains_key(&key.call_id)) {
+        for key in running
+            .iter()
+            .filter(|key| !open.contains_key(&key.call_id))
+        {
             self.closed(key);
         }
     }
 
     fn running_of(&self, session: &SessionId) -> Vec<CallKey> {
-        lock(&self.running).keys().filter(|key| key.session_id == *session).cloned().collect()
+        lock(&self.running)
+            .keys()
+            .filter(|key| key.session_id == *session)
+            .cloned()
+            .collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an earlier process of these hands left behind, told to the server before anything new is taken.
+//! What an earlier process of these hands left behind, told to the server before anything new is
+//! taken.
 
 use codelab_client::ClientError;
 use codelab_workspace::OpenCall;
@@ -7,26 +8,34 @@ use super::call::failure;
 use super::{CallInfo, HandsEvent, Shared};
 
 impl Shared {
-    /// Sends finished results, says what never started, and reports what may have run: that is never run again. Says
-    /// whether the client had to be let go for it.
+    /// Sends finished results, says what never started, and reports what may have run: that is
+    /// never run again. Says whether the client had to be let go for it.
     pub(super) async fn settle(&self) -> Result<bool, ClientError> {
         for (key, result) in self.journal.unsent() {
             self.deliver(&key, result).await;
         }
         for call in self.journal.unstarted() {
-            let reason = "the client ended before it began this call; nothing of it has run".to_owned();
+            let reason =
+                "the client ended before it began this call; nothing of it has run".to_owned();
             self.deliver(&call.key, failure(&reason)).await;
-            self.tell(HandsEvent::Refused { call: CallInfo::of(&call.key, call.claim.tool), reason });
+            self.tell(HandsEvent::Refused {
+                call: CallInfo::of(&call.key, call.claim.tool),
+                reason,
+            });
         }
         self.report_unknown(self.journal.unknown()).await
     }
 
-    /// Letting go of a call that is still held closes it at the server with an unknown outcome, at once and not only
-    /// when its lease is over.
+    /// Letting go of a call that is still held closes it at the server with an unknown outcome, at
+    /// once and not only when its lease is over.
     async fn report_unknown(&self, calls: Vec<OpenCall>) -> Result<bool, ClientError> {
         let mut is_held = false;
         for call in &calls {
-            match self.client.claim_call(&call.key.session_id, &call.key.call_id, &self.client_id).await {
+            match self
+                .client
+                .claim_call(&call.key.session_id, &call.key.call_id, &self.client_id)
+                .await
+            {
                 Ok(_) => is_held = true,
                 Err(error) if error.is_passing() => return Err(error),
                 // Closed already: the server said so to the person and the model.
@@ -34,11 +43,15 @@ impl Shared {
             }
         }
         if is_held {
-            self.client.detach_client(self.project, &self.client_id).await?;
+            self.client
+                .detach_client(self.project, &self.client_id)
+                .await?;
         }
         for call in calls {
             self.acknowledge(&call.key).await;
-            self.tell(HandsEvent::Unknown { call: CallInfo::of(&call.key, call.claim.tool) });
+            self.tell(HandsEvent::Unknown {
+                call: CallInfo::of(&call.key, call.claim.tool),
+            });
         }
         Ok(is_held)
     }

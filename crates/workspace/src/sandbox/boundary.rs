@@ -14,11 +14,12 @@ pub(crate) struct Boundary {
     /// May be read with everything beneath, except what is `hidden`. Nothing else may be read.
     pub readable: Vec<PathBuf>,
     pub writable: Vec<PathBuf>,
-    /// Folders beneath a writable one that may be written but not moved away: they hold something read-only.
+    /// Folders beneath a writable one that may be written but not moved away: they hold something
+    /// read-only.
     pub pinned: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
-    /// Folders that do not exist yet and must not be created. Bubblewrap covers each with an empty folder; the last command
-    /// to end removes these again.
+    /// Folders that do not exist yet and must not be created. Bubblewrap covers each with an empty
+    /// folder; the last command to end removes these again.
     pub covered: Vec<PathBuf>,
     pub hidden: Vec<PathBuf>,
     /// Bubblewrap puts an empty folder here. Its content ends with the command.
@@ -63,7 +64,11 @@ pub(super) struct Entry {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Rights {
     All,
-    InsideBwrap { writable: Vec<PathBuf>, with_landlock: bool, network: Network },
+    InsideBwrap {
+        writable: Vec<PathBuf>,
+        with_landlock: bool,
+        network: Network,
+    },
     LandlockOnly(Boundary),
 }
 
@@ -86,7 +91,7 @@ pub(super) enum Report {
 /// The longest request.
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How an error of a process that could not become the command begins, and its exit code. Commands can imitate both; they
-/// gain nothing but a wrong message about themselves.
+/// How an error of a process that could not become the command begins, and its exit code. Commands
+/// can imitate both; they gain nothing but a wrong message about themselves.
 pub(super) const ENTER_FAILED: &str = "sandbox-exec: ";
 pub(super) const ENTER_FAILED_CODE: u8 = 125;

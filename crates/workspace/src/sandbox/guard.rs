@@ -1,9 +1,9 @@
-//! What the policy protects inside a workspace that commands may otherwise write: before a command it is found, after it is
-//! compared, and what the command changed is put back. What must not stay moves to a folder of removed things, and the person
-//! is told.
+//! What the policy protects inside a workspace that commands may otherwise write: before a command
+//! it is found, after it is compared, and what the command changed is put back. What must not stay
+//! moves to a folder of removed things, and the person is told.
 //!
-//! Behind bubblewrap what exists is read-only as well, so that comparing is for what a command creates, or moves together with
-//! the folder around it.
+//! Behind bubblewrap what exists is read-only as well, so that comparing is for what a command
+//! creates, or moves together with the folder around it.
 
 mod baseline;
 mod find;
@@ -42,9 +42,11 @@ pub(crate) struct Protected {
     pub root: PathBuf,
     /// Patterns beyond the policy's own.
     pub patterns: Vec<String>,
-    /// Paths that are protected in this workspace only, such as the folder that `core.hooksPath` names.
+    /// Paths that are protected in this workspace only, such as the folder that `core.hooksPath`
+    /// names.
     pub named: Vec<PathBuf>,
-    /// Places that no command can reach, such as a data folder in the workspace. CodeLab itself writes there.
+    /// Places that no command can reach, such as a data folder in the workspace. CodeLab itself
+    /// writes there.
     pub left_out: Vec<PathBuf>,
     pub git: GitAccess,
     /// Where removed things go.
@@ -53,7 +55,8 @@ pub(crate) struct Protected {
     pub baselines: PathBuf,
 }
 
-/// What was done about a change of a protected path, for the person and the model. Names need not be text; here they are.
+/// What was done about a change of a protected path, for the person and the model. Names need not
+/// be text; here they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub path: String,
@@ -108,7 +111,10 @@ impl Guard {
     /// The gate is to be kept until the command has begun.
     pub fn look(protected: Protected) -> io::Result<(Self, Gate)> {
         let root = Dir::open_ambient_dir(&protected.root, ambient_authority())?;
-        let policy = protected.patterns.iter().fold(Policy::default(), |policy, pattern| policy.protect(pattern));
+        let policy = protected
+            .patterns
+            .iter()
+            .fold(Policy::default(), |policy, pattern| policy.protect(pattern));
         let mode = find::mode_of(&root)?;
         let baseline = Baseline::of(&protected.baselines, &protected.root);
         let gate = baseline.gate()?;
@@ -121,43 +127,79 @@ impl Guard {
             }
             Ok((found, find::identity_of(&root, Path::new(GIT)).ok()))
         })?;
-        let warnings = left.and_then(|left| not_compared(&left.found, &before.found)).into_iter().collect();
+        let warnings = left
+            .and_then(|left| not_compared(&left.found, &before.found))
+            .into_iter()
+            .collect();
         let mounted = BTreeMap::new();
-        Ok((Self { root, protected, policy, baseline, running, before, warnings, mode, outer_parts, mounted }, gate))
+        Ok((
+            Self {
+                root,
+                protected,
+                policy,
+                baseline,
+                running,
+                before,
+                warnings,
+                mode,
+                outer_parts,
+                mounted,
+            },
+            gate,
+        ))
     }
 
-    /// The absolute paths to make read-only, from the top of the tree downwards. None while other commands run: one of them
-    /// could lead the name of such a path elsewhere before it is mounted.
+    /// The absolute paths to make read-only, from the top of the tree downwards. None while other
+    /// commands run: one of them could lead the name of such a path elsewhere before it is mounted.
     pub fn mount(&mut self) -> Vec<PathBuf> {
         if self.before.is_shared {
             return Vec::new();
         }
         let found = &self.before.found;
-        let can_be_mounted =
-            |path: &PathBuf| matches!(found.entries.get(path), Some(Kept::File { .. } | Kept::Folder { .. }));
+        let can_be_mounted = |path: &PathBuf| {
+            matches!(
+                found.entries.get(path),
+                Some(Kept::File { .. } | Kept::Folder { .. })
+            )
+        };
         let is_own_git = |path: &&PathBuf| path.as_path() == Path::new(GIT);
         let outermost = found.outermost.iter().filter(|top| !is_own_git(top));
-        let paths = outermost.flat_map(|top| self.read_only_parts(top)).filter(can_be_mounted);
+        let paths = outermost
+            .flat_map(|top| self.read_only_parts(top))
+            .filter(can_be_mounted);
         for path in paths.take(MAX_MOUNTS).collect::<Vec<_>>() {
             if let Ok(identities) = find::identities(&self.root, &path) {
                 self.mounted.insert(path, identities);
             }
         }
-        self.mounted.keys().map(|path| self.protected.root.join(path)).collect()
+        self.mounted
+            .keys()
+            .map(|path| self.protected.root.join(path))
+            .collect()
     }
 
     /// A nested repository that git may write is not read-only as a whole.
     fn read_only_parts(&self, top: &Path) -> Vec<PathBuf> {
         if self.protected.git == GitAccess::Write && top.ends_with(GIT) {
             let is_part = |path: &&PathBuf| path.parent() == Some(top);
-            return self.before.found.entries.keys().filter(is_part).cloned().collect();
+            return self
+                .before
+                .found
+                .entries
+                .keys()
+                .filter(is_part)
+                .cloned()
+                .collect();
         }
         vec![top.to_owned()]
     }
 
     /// Once nothing of the command runs any more.
     pub fn compare(self) -> Compared {
-        let mut compared = Compared { changes: Vec::new(), warnings: self.warnings.clone() };
+        let mut compared = Compared {
+            changes: Vec::new(),
+            warnings: self.warnings.clone(),
+        };
         if let Err(error) = self.put_back(&mut compared) {
             let path = self.protected.root.to_string_lossy().into_owned();
             let done = Done::Failed(format!("protected paths were not compared: {error}"));
@@ -172,20 +214,31 @@ impl Guard {
         let missing = || io::Error::other("the record of what was there before is gone");
         let record = gate.record()?.ok_or_else(missing)?;
         if is_last && record.git.is_none() {
-            // Bubblewrap leaves the folder that it covered. One that is not empty stays: it is compared.
+            // Bubblewrap leaves the folder that it covered. One that is not empty stays: it is
+            // compared.
             let _ = self.root.remove_dir(GIT);
         }
         if find::mode_of(&self.root)? != self.mode {
             // Without it the next command may not even start.
-            let done = find::set_mode(&self.root, self.mode).map_or_else(failed, |()| Done::PutBack(Vec::new()));
+            let done = find::set_mode(&self.root, self.mode)
+                .map_or_else(failed, |()| Done::PutBack(Vec::new()));
             compared.changes.push(change(Path::new("."), done));
         }
         let before = &record.found;
-        let find = || find::find(&self.root, &self.policy, &self.protected, find::Content::Compared(before));
+        let find = || {
+            find::find(
+                &self.root,
+                &self.policy,
+                &self.protected,
+                find::Content::Compared(before),
+            )
+        };
         let mut after = find();
         let mut removed = Removed::new(&self.root, &self.protected.removed_to);
         if let Some(moved) = self.moved_git(&record, &after) {
-            let done = removed.bring_back(&moved, Path::new(GIT)).map_or_else(failed, Done::PutBack);
+            let done = removed
+                .bring_back(&moved, Path::new(GIT))
+                .map_or_else(failed, Done::PutBack);
             compared.changes.push(change(Path::new(GIT), done));
             after = find();
         }
@@ -197,17 +250,29 @@ impl Guard {
             let done = removed.take(&path).map_or_else(failed, Done::Removed);
             compared.changes.push(change(&path, done));
         }
-        for (path, kept) in before.entries.iter().filter(|(path, _)| !is_rebase_list(path)) {
+        for (path, kept) in before
+            .entries
+            .iter()
+            .filter(|(path, _)| !is_rebase_list(path))
+        {
             let found = after.entries.get(path);
             if found.is_some_and(|found| found.is_same_as(kept)) || self.is_held(&record, path) {
                 continue;
             }
-            let done = removed.put_back(path, kept, found).map_or_else(failed, Done::PutBack);
+            let done = removed
+                .put_back(path, kept, found)
+                .map_or_else(failed, Done::PutBack);
             compared.changes.push(change(path, done));
         }
         self.clear_rebase_lists(&record, &after, &mut removed, compared);
-        for path in outer_parts(&self.root, &self.protected)?.iter().filter(|part| !self.outer_parts.contains(part)) {
-            compared.changes.push(change(path, Done::Failed("it makes git run programs: look at it".to_owned())));
+        for path in outer_parts(&self.root, &self.protected)?
+            .iter()
+            .filter(|part| !self.outer_parts.contains(part))
+        {
+            compared.changes.push(change(
+                path,
+                Done::Failed("it makes git run programs: look at it".to_owned()),
+            ));
         }
         incomplete(before, &after, compared);
         if is_last {
@@ -217,15 +282,26 @@ impl Guard {
     }
 
     /// An interrupted rebase may go on, without programs that nobody put into its list before.
-    fn clear_rebase_lists(&self, record: &Record, after: &Found, removed: &mut Removed<'_>, compared: &mut Compared) {
-        for (path, now) in after.entries.iter().filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
+    fn clear_rebase_lists(
+        &self,
+        record: &Record,
+        after: &Found,
+        removed: &mut Removed<'_>,
+        compared: &mut Compared,
+    ) {
+        for (path, now) in after
+            .entries
+            .iter()
+            .filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
         {
             let before = record.found.entries.get(path);
             if before.is_some_and(|before| now.is_same_as(before)) {
                 continue;
             }
             if let Some(rest) = rebase::without_programs(now, before) {
-                let done = removed.put_back(path, &rest, Some(now)).map_or_else(failed, Done::PutBack);
+                let done = removed
+                    .put_back(path, &rest, Some(now))
+                    .map_or_else(failed, Done::PutBack);
                 compared.changes.push(change(path, done));
             }
         }
@@ -234,8 +310,9 @@ impl Guard {
     /// What is there now and was not before; of a folder, the folder alone.
     fn appeared(&self, record: &Record, after: &Found) -> Vec<PathBuf> {
         let before = &record.found.entries;
-        let is_new =
-            |path: &&PathBuf| !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path);
+        let is_new = |path: &&PathBuf| {
+            !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path)
+        };
         let mut fresh: Vec<PathBuf> = Vec::new();
         for path in after.entries.keys().filter(is_new) {
             if !fresh.iter().any(|above| path.starts_with(above)) {
@@ -248,32 +325,48 @@ impl Guard {
     /// Where the git folder is now, if the command gave it another name.
     fn moved_git(&self, record: &Record, after: &Found) -> Option<PathBuf> {
         let identity = |path: &Path| find::identity_of(&self.root, path).ok();
-        record.git.filter(|_| identity(Path::new(GIT)) != record.git)?;
-        after.repositories.iter().find(|path| identity(path) == record.git).cloned()
+        record
+            .git
+            .filter(|_| identity(Path::new(GIT)) != record.git)?;
+        after
+            .repositories
+            .iter()
+            .find(|path| identity(path) == record.git)
+            .cloned()
     }
 
     /// Whether the command cannot have changed it, so that a change came from the person and stays.
     fn is_held(&self, record: &Record, path: &Path) -> bool {
         // The git folder is read-only as a whole.
         if path.starts_with(GIT) && !record.is_git_writable {
-            return record.git.is_some() && find::identity_of(&self.root, Path::new(GIT)).ok() == record.git;
+            return record.git.is_some()
+                && find::identity_of(&self.root, Path::new(GIT)).ok() == record.git;
         }
-        // A mount holds as long as it and the folders above it are the same. Somebody outside can replace what it lies on,
-        // and then it is gone. Other commands may not have it.
-        let is_same =
-            |mounted: &Path, then: &Vec<Identity>| find::identities(&self.root, mounted).is_ok_and(|now| now == *then);
+        // A mount holds as long as it and the folders above it are the same. Somebody outside can
+        // replace what it lies on, and then it is gone. Other commands may not have it.
+        let is_same = |mounted: &Path, then: &Vec<Identity>| {
+            find::identities(&self.root, mounted).is_ok_and(|now| now == *then)
+        };
         !record.is_shared
-            && self.mounted.iter().any(|(mounted, then)| path.starts_with(mounted) && is_same(mounted, then))
+            && self
+                .mounted
+                .iter()
+                .any(|(mounted, then)| path.starts_with(mounted) && is_same(mounted, then))
     }
 }
 
 /// Whether the git folder is the empty one that bubblewrap needs to cover one that does not exist.
 fn is_cover(root: &Dir) -> bool {
-    root.open_dir_nofollow(GIT).and_then(|folder| folder.entries()).is_ok_and(|mut inside| inside.next().is_none())
+    root.open_dir_nofollow(GIT)
+        .and_then(|folder| folder.entries())
+        .is_ok_and(|mut inside| inside.next().is_none())
 }
 
 fn change(path: &Path, done: Done) -> Change {
-    Change { path: path.to_string_lossy().into_owned(), done }
+    Change {
+        path: path.to_string_lossy().into_owned(),
+        done,
+    }
 }
 
 /// What could not be looked at, where that may be the command's doing.
@@ -287,18 +380,34 @@ fn incomplete(before: &Found, after: &Found, compared: &mut Compared) {
     );
     match (before.is_complete, after.is_complete) {
         (_, true) => {}
-        (true, false) => compared.changes.push(change(Path::new("."), Done::Failed(text))),
+        (true, false) => compared
+            .changes
+            .push(change(Path::new("."), Done::Failed(text))),
         (false, false) => compared.warnings.push(text),
     }
 }
 
 /// What an earlier command may have changed whose supervisor was ended before it compared.
 fn not_compared(left: &Found, now: &Found) -> Option<String> {
-    let is_same = |path: &PathBuf, kept: &Kept| now.entries.get(path).is_some_and(|now| now.is_same_as(kept));
-    let changed = left.entries.iter().filter(|(path, kept)| !is_same(path, kept)).map(|(path, _)| path);
-    let appeared = now.entries.keys().filter(|path| !left.entries.contains_key(*path));
-    let names: Vec<String> =
-        changed.chain(appeared).take(MAX_NAMED).map(|path| path.to_string_lossy().into_owned()).collect();
+    let is_same = |path: &PathBuf, kept: &Kept| {
+        now.entries
+            .get(path)
+            .is_some_and(|now| now.is_same_as(kept))
+    };
+    let changed = left
+        .entries
+        .iter()
+        .filter(|(path, kept)| !is_same(path, kept))
+        .map(|(path, _)| path);
+    let appeared = now
+        .entries
+        .keys()
+        .filter(|path| !left.entries.contains_key(*path));
+    let names: Vec<String> = changed
+        .chain(appeared)
+        .take(MAX_NAMED)
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect();
     (!names.is_empty()).then(|| {
         format!(
             "an earlier command ended without being compared, and these protected paths are not as they were before it: {}",
@@ -307,13 +416,17 @@ fn not_compared(left: &Found, now: &Found) -> Option<String> {
     })
 }
 
-/// The repository of a linked worktree lies outside the root, so that only its parts by name can be looked at.
+/// The repository of a linked worktree lies outside the root, so that only its parts by name can be
+/// looked at.
 fn outer_parts(root: &Dir, protected: &Protected) -> io::Result<Vec<PathBuf>> {
     if protected.git == GitAccess::Read {
         return Ok(Vec::new());
     }
     let parts = git::protect(root, &protected.root, GitAccess::Write)?.read_only;
-    Ok(parts.into_iter().filter(|part| part.is_absolute()).collect())
+    Ok(parts
+        .into_iter()
+        .filter(|part| part.is_absolute())
+        .collect())
 }
 
 fn failed(error: io::Error) -> Done {
@@ -330,9 +443,19 @@ mod tests {
     fn what_was_left_out_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let root = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let protected = Protected { root: folder.path().to_owned(), ..Protected::default() };
-        let look =
-            |max_entries| find::find_up_to(&root, &Policy::default(), &protected, find::Content::Kept, max_entries);
+        let protected = Protected {
+            root: folder.path().to_owned(),
+            ..Protected::default()
+        };
+        let look = |max_entries| {
+            find::find_up_to(
+                &root,
+                &Policy::default(),
+                &protected,
+                find::Content::Kept,
+                max_entries,
+            )
+        };
         for number in 0..5 {
             fs::write(folder.path().join(format!("{number}")), "").unwrap();
         }
@@ -343,9 +466,13 @@ mod tests {
             incomplete(before, after, &mut compared);
             (compared.changes.len(), compared.warnings.len())
         };
-        assert_eq!([told(&all, &all), told(&all, &some), told(&some, &some)], [(0, 0), (1, 0), (0, 1)]);
+        assert_eq!(
+            [told(&all, &all), told(&all, &some), told(&some, &some)],
+            [(0, 0), (1, 0), (0, 1)]
+        );
         // Submodules in submodules, deeper than they are looked for.
-        let deep: PathBuf = std::iter::repeat_n("modules/x", git::MAX_SUBMODULE_DEPTH + 1).collect();
+        let deep: PathBuf =
+            std::iter::repeat_n("modules/x", git::MAX_SUBMODULE_DEPTH + 1).collect();
         fs::create_dir_all(folder.path().join(".git").join(deep)).unwrap();
         assert!(!look(100).is_complete);
     }

@@ -1,5 +1,6 @@
-//! Runs a job beneath a supervising process: keeps its output within bounds, its time within the limit, and its end in
-//! sight. Dropping the future ends the command too, since the supervisor then loses its line to this program.
+//! Runs a job beneath a supervising process: keeps its output within bounds, its time within the
+//! limit, and its end in sight. Dropping the future ends the command too, since the supervisor then
+//! loses its line to this program.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,7 +24,8 @@ use crate::output::HeadTail;
 
 /// How long a supervisor gets to end a command's processes and itself.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it gets to compare protected paths and to put them back. The time of the command does not count here.
+/// How long it gets to compare protected paths and to put them back. The time of the command does
+/// not count here.
 const COMPARING_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the last output may take to arrive once everything that could write it has ended.
 const DRAINING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -113,18 +115,41 @@ async fn follow(
     let (stderr, is_stderr_cut) = stderr.finish().await;
     let ending = match ending {
         // Bubblewrap itself fails like a command would; only it speaks like this.
-        Ending::Exited(1) if matches!(job.sandbox, Sandbox::Bwrap { .. }) && stderr.starts_with("bwrap: ") => {
+        Ending::Exited(1)
+            if matches!(job.sandbox, Sandbox::Bwrap { .. }) && stderr.starts_with("bwrap: ") =>
+        {
             Ending::NotStarted(stderr.lines().next().unwrap_or_default().to_owned())
         }
-        Ending::Exited(code) if code == i32::from(ENTER_FAILED_CODE) && stderr.starts_with(ENTER_FAILED) => {
-            Ending::NotStarted(stderr.trim_start_matches(ENTER_FAILED).trim_end().to_owned())
+        Ending::Exited(code)
+            if code == i32::from(ENTER_FAILED_CODE) && stderr.starts_with(ENTER_FAILED) =>
+        {
+            Ending::NotStarted(
+                stderr
+                    .trim_start_matches(ENTER_FAILED)
+                    .trim_end()
+                    .to_owned(),
+            )
         }
         ending => ending,
     };
-    let Reports { is_started, is_ended, limited, compared, .. } = reports;
+    let Reports {
+        is_started,
+        is_ended,
+        limited,
+        compared,
+        ..
+    } = reports;
     let is_not_compared = is_started && !is_ended && !job.sandbox.is_none();
     let is_truncated = is_stdout_cut || is_stderr_cut;
-    Finished { ending, stdout, stderr, is_truncated, limited, compared, is_not_compared }
+    Finished {
+        ending,
+        stdout,
+        stderr,
+        is_truncated,
+        limited,
+        compared,
+        is_not_compared,
+    }
 }
 
 /// What the supervisor has said so far.
@@ -227,12 +252,16 @@ async fn converse(
     }
 }
 
-/// Waits for the supervisor, which has lost its line by now; one that does not end is ended with its whole group.
+/// Waits for the supervisor, which has lost its line by now; one that does not end is ended with
+/// its whole group.
 async fn end(child: &mut Child) {
     if timeout(ENDING_TIMEOUT, child.wait()).await.is_ok() {
         return;
     }
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
@@ -251,17 +280,27 @@ fn collect(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, limits: &Limit
     let limits = (limits.output_head_bytes, limits.output_tail_bytes);
     let output = Arc::new(Mutex::new(HeadTail::new(limits.0, limits.1)));
     let task = tokio::spawn(read_all(pipe, Arc::clone(&output)));
-    Collected { output, task, limits }
+    Collected {
+        output,
+        task,
+        limits,
+    }
 }
 
-async fn read_all(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, output: Arc<Mutex<HeadTail>>) {
+async fn read_all(
+    pipe: Option<impl AsyncRead + Unpin + Send + 'static>,
+    output: Arc<Mutex<HeadTail>>,
+) {
     let Some(mut pipe) = pipe else { return };
     let mut piece = vec![0; OUTPUT_PIECE_BYTES];
     while let Ok(length) = pipe.read(&mut piece).await {
         if length == 0 {
             return;
         }
-        output.lock().unwrap_or_else(PoisonError::into_inner).push(&piece[..length]);
+        output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(&piece[..length]);
     }
 }
 

@@ -1,6 +1,7 @@
-//! The process that runs one command. It stands outside the wall, owns everything the command starts, and ends all of it
-//! when the command is over, passes a limit, or when the program that wanted it is gone: its standard input is a socket to
-//! that program, whose end means the same as an order to stop.
+//! The process that runs one command. It stands outside the wall, owns everything the command
+//! starts, and ends all of it when the command is over, passes a limit, or when the program that
+//! wanted it is gone: its standard input is a socket to that program, whose end means the same as
+//! an order to stop.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -13,7 +14,9 @@ use std::thread;
 
 use rustix::process::Pid;
 
-use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Entry, Job, MAX_REQUEST_BYTES, Report, Request, Rights};
+use super::boundary::{
+    ENTER_FAILED, ENTER_FAILED_CODE, Entry, Job, MAX_REQUEST_BYTES, Report, Request, Rights,
+};
 use super::cgroup::Group;
 use super::guard::{Compared, Guard};
 use super::processes::{self, Reap};
@@ -22,7 +25,8 @@ use super::{Sandbox, bwrap, enter};
 
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// What the hidden subcommand `sandbox-exec` does. Not for people: it reads its request from standard input.
+/// What the hidden subcommand `sandbox-exec` does. Not for people: it reads its request from
+/// standard input.
 pub fn sandbox_exec() -> ExitCode {
     let done = match read_request() {
         Ok(Request::Supervise(job)) => supervise(*job),
@@ -48,7 +52,8 @@ fn read_request() -> io::Result<Request> {
 
 fn supervise(mut job: Job) -> io::Result<()> {
     let mut line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // A session without a terminal: a command can neither ask the user for a password nor type for them.
+    // A session without a terminal: a command can neither ask the user for a password nor type for
+    // them.
     rustix::process::setsid().map_err(io::Error::from)?;
     processes::adopt_orphans()?;
     // Only a superuser may; only a superuser's processes have no limit in the kernel.
@@ -59,7 +64,8 @@ fn supervise(mut job: Job) -> io::Result<()> {
         Ok(begun) => begun,
         Err(error) => return report(&mut line, &Report::NotStarted(error.to_string())),
     };
-    // From here to the end nothing may return early: the command runs. A client that is gone is noticed by the thread.
+    // From here to the end nothing may return early: the command runs. A client that is gone is
+    // noticed by the thread.
     let started = report(&mut line, &Report::Started);
     thread::spawn(move || {
         await_end(owner);
@@ -73,7 +79,12 @@ fn supervise(mut job: Job) -> io::Result<()> {
     let passed = passed.map(|limit| format!("{limit}; everything it started was ended"));
     // A command that goes on without what the kernel refused it is not told as one that failed.
     let is_failed = !status.as_ref().is_ok_and(ExitStatus::success);
-    let passed = passed.or_else(|| group.as_ref().filter(|_| is_failed).and_then(|group| group.passed(&job.bounds)));
+    let passed = passed.or_else(|| {
+        group
+            .as_ref()
+            .filter(|_| is_failed)
+            .and_then(|group| group.passed(&job.bounds))
+    });
     let passed = passed.or_else(|| limit_of(status.as_ref().ok(), &job));
     drop(group);
     // A client that is gone does not hear this; the comparing is done all the same.
@@ -108,10 +119,13 @@ fn ended(status: ExitStatus) -> Report {
     }
 }
 
-/// The limits that the kernel enforces itself end a process by a signal of their own, which the shell passes on.
+/// The limits that the kernel enforces itself end a process by a signal of their own, which the
+/// shell passes on.
 fn limit_of(status: Option<&ExitStatus>, job: &Job) -> Option<String> {
     let status = status?;
-    let signal = status.signal().or_else(|| status.code().and_then(|code| code.checked_sub(128)))?;
+    let signal = status
+        .signal()
+        .or_else(|| status.code().and_then(|code| code.checked_sub(128)))?;
     if signal == rustix::process::Signal::XFSZ.as_raw() {
         Some(job.bounds.file_passed())
     } else if signal == rustix::process::Signal::XCPU.as_raw() {
@@ -151,15 +165,40 @@ fn start(job: &Job) -> io::Result<Child> {
     let program = std::env::current_exe()?;
     let arguments = std::env::args_os().skip(1);
     let (mut command, rights) = match &job.sandbox {
-        Sandbox::Bwrap { program: bwrap, is_recent, with_landlock } => {
+        Sandbox::Bwrap {
+            program: bwrap,
+            is_recent,
+            with_landlock,
+        } => {
             let mut command = Command::new(bwrap);
-            command.args(bwrap::arguments(&job.boundary, &job.folder, &program, *is_recent)?);
+            command.args(bwrap::arguments(
+                &job.boundary,
+                &job.folder,
+                &program,
+                *is_recent,
+            )?);
             command.arg("--").arg(bwrap::ENTRANCE).args(arguments);
-            let writable = job.boundary.writable.iter().cloned().chain(bwrap::own_folders(&job.boundary)).collect();
+            let writable = job
+                .boundary
+                .writable
+                .iter()
+                .cloned()
+                .chain(bwrap::own_folders(&job.boundary))
+                .collect();
             let (with_landlock, network) = (*with_landlock, job.boundary.network);
-            (command, Rights::InsideBwrap { writable, with_landlock, network })
+            (
+                command,
+                Rights::InsideBwrap {
+                    writable,
+                    with_landlock,
+                    network,
+                },
+            )
         }
-        Sandbox::Landlock => (plain(program, arguments), Rights::LandlockOnly(job.boundary.clone())),
+        Sandbox::Landlock => (
+            plain(program, arguments),
+            Rights::LandlockOnly(job.boundary.clone()),
+        ),
         Sandbox::None => (plain(program, arguments), Rights::All),
     };
     let entry = Entry {
@@ -170,7 +209,11 @@ fn start(job: &Job) -> io::Result<Child> {
         environment: job.environment.clone(),
     };
     let request = as_input(&Request::Enter(Box::new(entry)))?;
-    command.env_clear().current_dir("/").stdin(Stdio::from(request)).spawn()
+    command
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(request))
+        .spawn()
 }
 
 fn plain(program: PathBuf, arguments: impl Iterator<Item = std::ffi::OsString>) -> Command {

@@ -1,4 +1,5 @@
-//! `execute_command`: what a command may reach and how its end is told. Walls and processes are the sandbox's matter.
+//! `execute_command`: what a command may reach and how its end is told. Walls and processes are the
+//! sandbox's matter.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +16,9 @@ use crate::root::Root;
 use crate::sandbox::git::settings::{self, Identity};
 use crate::sandbox::git::{self, GitAccess};
 use crate::sandbox::guard::{Baseline, Change, Done, Gate, Gone};
-use crate::sandbox::{Boundary, Ending, Finished, Job, Launcher, Protected, Sandbox, environment, run, view};
+use crate::sandbox::{
+    Boundary, Ending, Finished, Job, Launcher, Protected, Sandbox, environment, run, view,
+};
 
 /// Beneath the data folder.
 const REMOVED: &str = "removed";
@@ -46,8 +49,21 @@ pub(crate) struct Commands {
 impl Commands {
     pub fn new(options: Options, hidden: Vec<PathBuf>) -> Self {
         let readable = view::readable(&options);
-        let Options { sandbox, launcher, network, writable, environment, limits, bounds, policy, home, .. } = options;
-        let home = home.map(|home| home.canonicalize().unwrap_or(home)).filter(|home| home.parent().is_some());
+        let Options {
+            sandbox,
+            launcher,
+            network,
+            writable,
+            environment,
+            limits,
+            bounds,
+            policy,
+            home,
+            ..
+        } = options;
+        let home = home
+            .map(|home| home.canonicalize().unwrap_or(home))
+            .filter(|home| home.parent().is_some());
         let own = options.data_dir.unwrap_or_else(|| {
             let user = rustix::process::geteuid().as_raw();
             std::env::temp_dir().join(format!("codelab-of-{user}"))
@@ -70,13 +86,20 @@ impl Commands {
         }
     }
 
-    /// Held while a tool writes a file: no command begins or ends in between, and those that run are not taken for the writer.
+    /// Held while a tool writes a file: no command begins or ends in between, and those that run
+    /// are not taken for the writer.
     pub fn gate(&self, root: &Root) -> Result<Option<Gate>, Refusal> {
         if self.sandbox.is_none() {
             return Ok(None);
         }
-        let failed = |source| Refusal::Io { what: "the record of protected paths".to_owned(), source };
-        Baseline::of(&self.baselines, root.path()).gate().map(Some).map_err(failed)
+        let failed = |source| Refusal::Io {
+            what: "the record of protected paths".to_owned(),
+            source,
+        };
+        Baseline::of(&self.baselines, root.path())
+            .gate()
+            .map(Some)
+            .map_err(failed)
     }
 
     pub fn sandbox(&self) -> &Sandbox {
@@ -85,7 +108,12 @@ impl Commands {
 
     /// Where nothing is behind a wall, nothing is guarded either: every command asks.
     fn guarded(&self, root: &Root, access: GitAccess) -> std::io::Result<(Boundary, Protected)> {
-        let absolute = |paths: Vec<PathBuf>| paths.into_iter().map(|path| root.path().join(path)).collect();
+        let absolute = |paths: Vec<PathBuf>| {
+            paths
+                .into_iter()
+                .map(|path| root.path().join(path))
+                .collect()
+        };
         let mut boundary = Boundary {
             readable: self.readable.clone(),
             hidden: self.hidden.clone(),
@@ -108,8 +136,12 @@ impl Commands {
         let git = git::protect(root.dir(), root.path(), access)?;
         protected.named = settings::places(root.path(), self.home.as_deref())?;
         match (&self.sandbox, access) {
-            (_, GitAccess::Read) | (Sandbox::Landlock, GitAccess::Write) => boundary.readable.extend(git.elsewhere),
-            (Sandbox::Bwrap { .. } | Sandbox::None, GitAccess::Write) => boundary.writable.extend(git.elsewhere),
+            (_, GitAccess::Read) | (Sandbox::Landlock, GitAccess::Write) => {
+                boundary.readable.extend(git.elsewhere)
+            }
+            (Sandbox::Bwrap { .. } | Sandbox::None, GitAccess::Write) => {
+                boundary.writable.extend(git.elsewhere)
+            }
         }
         match (&self.sandbox, access) {
             // Landlock cannot say "all but": the few parts are compared instead, and only git runs.
@@ -121,7 +153,8 @@ impl Commands {
                 boundary.covered = absolute(git.covered);
             }
         }
-        // Whoever develops CodeLab with CodeLab: the next command starts this program outside the wall.
+        // Whoever develops CodeLab with CodeLab: the next command starts this program outside the
+        // wall.
         if self.launcher.program.starts_with(root.path()) {
             boundary.read_only.push(self.launcher.program.clone());
         }
@@ -133,7 +166,11 @@ impl Commands {
 fn added_patterns(policy: &Policy) -> Vec<String> {
     let built_in = Policy::default();
     let built_in: Vec<&str> = built_in.protected_patterns().collect();
-    policy.protected_patterns().filter(|pattern| !built_in.contains(pattern)).map(str::to_owned).collect()
+    policy
+        .protected_patterns()
+        .filter(|pattern| !built_in.contains(pattern))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A command that is ready to run, and the folder for its temporary files.
@@ -160,21 +197,35 @@ pub(crate) fn prepare(
     approved: Approved,
 ) -> Result<Prepared, Refusal> {
     if call.command.contains('\0') {
-        return Err(Refusal::NotStarted("it contains a NUL character".to_owned()));
+        return Err(Refusal::NotStarted(
+            "it contains a NUL character".to_owned(),
+        ));
     }
     let (_, folder) = root.folder(call.cwd.as_deref().unwrap_or("."))?;
     if !root.is_in_place() {
-        return Err(Refusal::NotStarted("the workspace was moved or replaced".to_owned()));
+        return Err(Refusal::NotStarted(
+            "the workspace was moved or replaced".to_owned(),
+        ));
     }
     let is_git = approved == Approved::Yes && codelab_policy::is_git_only(&call.command);
     // The approval did not name the programs that the repository's settings make git run.
-    let programs = if is_git { settings::programs(root.dir(), root.path()) } else { Vec::new() };
-    let access = if is_git && programs.is_empty() { GitAccess::Write } else { GitAccess::Read };
+    let programs = if is_git {
+        settings::programs(root.dir(), root.path())
+    } else {
+        Vec::new()
+    };
+    let access = if is_git && programs.is_empty() {
+        GitAccess::Write
+    } else {
+        GitAccess::Read
+    };
     let scratch = scratch(root, commands)?;
-    let (mut boundary, protected) = commands
-        .guarded(root, access)
-        .map_err(|error| Refusal::NotStarted(format!("the repository cannot be protected: {error}")))?;
-    boundary.writable.extend([root.path().to_owned(), scratch.path().to_owned()]);
+    let (mut boundary, protected) = commands.guarded(root, access).map_err(|error| {
+        Refusal::NotStarted(format!("the repository cannot be protected: {error}"))
+    })?;
+    boundary
+        .writable
+        .extend([root.path().to_owned(), scratch.path().to_owned()]);
     boundary.writable.extend(commands.writable.iter().cloned());
     let git = settings::environment(&scratch.path().join(GIT_SETTINGS), access);
     let job = Job {
@@ -186,15 +237,28 @@ pub(crate) fn prepare(
         folder: root.path().join(folder),
         environment: environment::scrubbed(&commands.environment, scratch.path(), git),
     };
-    let timeout_seconds = call.timeout_seconds.unwrap_or(commands.limits.command_timeout_seconds);
+    let timeout_seconds = call
+        .timeout_seconds
+        .unwrap_or(commands.limits.command_timeout_seconds);
     let timeout_seconds = timeout_seconds.min(commands.limits.command_timeout_max_seconds);
-    Ok(Prepared { job, timeout_seconds, scratch, programs })
+    Ok(Prepared {
+        job,
+        timeout_seconds,
+        scratch,
+        programs,
+    })
 }
 
 /// A folder for temporary files, with the settings that git has for a person's.
 fn scratch(root: &Root, commands: &Commands) -> Result<TempDir, Refusal> {
-    let failed = |source| Refusal::Io { what: "a folder for temporary files".to_owned(), source };
-    let scratch = tempfile::Builder::new().prefix("codelab-").tempdir().map_err(failed)?;
+    let failed = |source| Refusal::Io {
+        what: "a folder for temporary files".to_owned(),
+        source,
+    };
+    let scratch = tempfile::Builder::new()
+        .prefix("codelab-")
+        .tempdir()
+        .map_err(failed)?;
     let settings = commands.identity.settings(root.path());
     std::fs::write(scratch.path().join(GIT_SETTINGS), settings).map_err(failed)?;
     Ok(scratch)
@@ -202,28 +266,62 @@ fn scratch(root: &Root, commands: &Commands) -> Result<TempDir, Refusal> {
 
 /// What git would run of the workspace's own accord, if the command runs git at all.
 pub(crate) fn programs_of_git(root: &Root, command: &str) -> Vec<String> {
-    if codelab_policy::runs_git(command) { settings::programs(root.dir(), root.path()) } else { Vec::new() }
+    if codelab_policy::runs_git(command) {
+        settings::programs(root.dir(), root.path())
+    } else {
+        Vec::new()
+    }
 }
 
-pub(crate) async fn execute(commands: &Commands, prepared: Prepared, cancel: &CancellationToken) -> Value {
-    let Prepared { job, timeout_seconds, scratch, programs } = prepared;
+pub(crate) async fn execute(
+    commands: &Commands,
+    prepared: Prepared,
+    cancel: &CancellationToken,
+) -> Value {
+    let Prepared {
+        job,
+        timeout_seconds,
+        scratch,
+        programs,
+    } = prepared;
     let time_limit = Duration::from_secs(timeout_seconds);
-    let finished = run(&commands.launcher, &job, time_limit, cancel, &commands.limits).await;
+    let finished = run(
+        &commands.launcher,
+        &job,
+        time_limit,
+        cancel,
+        &commands.limits,
+    )
+    .await;
     // However much the command left there.
     tokio::task::spawn_blocking(move || drop(scratch));
     result(commands, finished, timeout_seconds, &programs)
 }
 
-fn result(commands: &Commands, finished: Finished, timeout_seconds: u64, programs: &[String]) -> Value {
+fn result(
+    commands: &Commands,
+    finished: Finished,
+    timeout_seconds: u64,
+    programs: &[String],
+) -> Value {
     let (exit_code, mut error) = match finished.ending {
         Ending::Exited(code) => (Some(code), None),
-        Ending::Signalled(signal) => (Some(128 + signal), Some(format!("the command was ended by signal {signal}"))),
-        Ending::TimedOut => {
-            (None, Some(format!("the command was stopped after {timeout_seconds} s; everything it started was ended")))
-        }
+        Ending::Signalled(signal) => (
+            Some(128 + signal),
+            Some(format!("the command was ended by signal {signal}")),
+        ),
+        Ending::TimedOut => (
+            None,
+            Some(format!(
+                "the command was stopped after {timeout_seconds} s; everything it started was ended"
+            )),
+        ),
         Ending::Cancelled => (None, Some("cancelled".to_owned())),
         Ending::NotStarted(reason) => (None, Some(Refusal::NotStarted(reason).to_string())),
-        Ending::Lost => (None, Some("the command's end was not seen: its outcome is unknown".to_owned())),
+        Ending::Lost => (
+            None,
+            Some("the command's end was not seen: its outcome is unknown".to_owned()),
+        ),
     };
     let is_success = exit_code == Some(0) && error.is_none();
     if error.is_none() && !is_success {
@@ -243,8 +341,15 @@ fn result(commands: &Commands, finished: Finished, timeout_seconds: u64, program
     if !changes.is_empty() {
         let named: Vec<String> = changes.iter().take(MAX_NAMED).map(described).collect();
         let more = changes.len() - named.len();
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        error = Some(format!("the command changed what only a person may change: {}{more}", named.join("; ")));
+        let more = if more > 0 {
+            format!("; and {more} more")
+        } else {
+            String::new()
+        };
+        error = Some(format!(
+            "the command changed what only a person may change: {}{more}",
+            named.join("; ")
+        ));
     }
     let mut result = json!({
         "success": is_success && error.is_none(),
@@ -279,11 +384,16 @@ fn described(change: &Change) -> String {
     let path = &change.path;
     match &change.done {
         Done::Removed(Gone::MovedTo(place)) => format!("{path} was moved to {place}"),
-        Done::Removed(Gone::Deleted) => format!("{path} was deleted, since it was too much to be kept"),
+        Done::Removed(Gone::Deleted) => {
+            format!("{path} was deleted, since it was too much to be kept")
+        }
         Done::PutBack(instead) => {
             let places: Vec<&str> = instead.iter().map(place_of).collect();
-            let instead =
-                if places.is_empty() { String::new() } else { format!(" (instead of it: {})", places.join(", ")) };
+            let instead = if places.is_empty() {
+                String::new()
+            } else {
+                format!(" (instead of it: {})", places.join(", "))
+            };
             format!("{path} was put back{instead}")
         }
         Done::Failed(error) => format!("{path} could not be put back: {error}"),

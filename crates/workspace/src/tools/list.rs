@@ -23,7 +23,10 @@ pub(crate) fn list_files(
     let mut files = Vec::new();
     let end = walk(root, folder, &real, call.recursive, cancel, &mut |entry| {
         let from_start = entry.real.strip_prefix(&real).unwrap_or(entry.real);
-        if pattern.as_ref().is_some_and(|pattern| !pattern.matches(from_start)) {
+        if pattern
+            .as_ref()
+            .is_some_and(|pattern| !pattern.matches(from_start))
+        {
             return ControlFlow::Continue(());
         }
         if files.len() >= limits.listed_files {
@@ -39,8 +42,8 @@ pub(crate) fn list_files(
     }
 }
 
-/// A link is described by what it leads to; one that leads nowhere or out of the workspace is left out, as are pipes,
-/// sockets and devices.
+/// A link is described by what it leads to; one that leads nowhere or out of the workspace is left
+/// out, as are pipes, sockets and devices.
 fn describe(root: &Root, entry: &Entry<'_>) -> Option<Value> {
     let metadata = if entry.kind.is_symlink() {
         root.dir().metadata(entry.real)
@@ -55,6 +58,11 @@ fn describe(root: &Root, entry: &Entry<'_>) -> Option<Value> {
     } else {
         return None;
     };
-    let modified = metadata.modified().ok().map(|time| Timestamp::from(time.into_std()));
-    Some(json!({"path": entry.real.to_string_lossy(), "type": kind, "size": size, "modified": modified}))
+    let modified = metadata
+        .modified()
+        .ok()
+        .map(|time| Timestamp::from(time.into_std()));
+    Some(
+        json!({"path": entry.real.to_string_lossy(), "type": kind, "size": size, "modified": modified}),
+    )
 }

@@ -1,5 +1,5 @@
-//! `search_in_code`: lines that hold a text or match a regular expression. Binary files are passed over; matching is in
-//! linear time whatever the expression.
+//! `search_in_code`: lines that hold a text or match a regular expression. Binary files are passed
+//! over; matching is in linear time whatever the expression.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -33,14 +33,24 @@ pub(crate) fn search_in_code(
 ) -> Result<Value, Refusal> {
     let path = call.path.as_deref().unwrap_or(".");
     let pattern = call.pattern.as_deref().map(FilePattern::new).transpose()?;
-    let mut search = Search { matcher: matcher(call)?, searcher: searcher(), limits, cancel, matches: Vec::new() };
+    let mut search = Search {
+        matcher: matcher(call)?,
+        searcher: searcher(),
+        limits,
+        cancel,
+        matches: Vec::new(),
+    };
     let place = root.existing(path, Access::Read)?;
     let refused = |error| Refusal::from_io(path, Access::Read, error);
     let end = if place.metadata().map_err(refused)?.is_dir() {
         let folder = place.open_folder().map_err(refused)?;
         walk(root, folder, &place.real, true, cancel, &mut |entry| {
             let from_start = entry.real.strip_prefix(&place.real).unwrap_or(entry.real);
-            if !entry.kind.is_file() || pattern.as_ref().is_some_and(|pattern| !pattern.matches(from_start)) {
+            if !entry.kind.is_file()
+                || pattern
+                    .as_ref()
+                    .is_some_and(|pattern| !pattern.matches(from_start))
+            {
                 return ControlFlow::Continue(());
             }
             search.file(entry.folder, entry.name, entry.real)
@@ -74,7 +84,9 @@ impl Search<'_> {
     fn file(&mut self, folder: &Dir, name: &Path, real: &Path) -> ControlFlow<()> {
         let shown = real.to_string_lossy();
         // What cannot be read does not match.
-        let Ok(file) = open_file(folder, name, &shown) else { return ControlFlow::Continue(()) };
+        let Ok(file) = open_file(folder, name, &shown) else {
+            return ControlFlow::Continue(());
+        };
         let (matches, limits, cancel) = (&mut self.matches, self.limits, self.cancel);
         let mut is_full = false;
         let sink = Lossy(|line, text: &str| {
@@ -86,10 +98,17 @@ impl Search<'_> {
             matches.push(json!({"path": shown, "line": line, "text": text}));
             Ok::<bool, io::Error>(!cancel.is_cancelled())
         });
-        if let Err(error) = self.searcher.search_file(&self.matcher, &file.into_std(), sink) {
+        if let Err(error) = self
+            .searcher
+            .search_file(&self.matcher, &file.into_std(), sink)
+        {
             tracing::debug!(%error, "a file was not searched to its end");
         }
-        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if is_full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -100,7 +119,10 @@ fn matcher(call: &SearchInCode) -> Result<RegexMatcher, Refusal> {
         .size_limit(MAX_EXPRESSION_BYTES)
         .dfa_size_limit(MAX_EXPRESSION_BYTES)
         .build(&call.query)
-        .map_err(|error| Refusal::Pattern { pattern: call.query.clone(), reason: error.to_string() })
+        .map_err(|error| Refusal::Pattern {
+            pattern: call.query.clone(),
+            reason: error.to_string(),
+        })
 }
 
 fn searcher() -> Searcher {

@@ -99,11 +99,17 @@ pub async fn run(
         Until::Seconds(_) | Until::Count(_) => None,
     };
     let (first_ms, whole_ms) = (Times::of(all.first), Times::of(all.whole));
-    Ok(Report { count: all.ends.len(), seconds, first_ms, whole_ms, growth })
+    Ok(Report {
+        count: all.ends.len(),
+        seconds,
+        first_ms,
+        whole_ms,
+        growth,
+    })
 }
 
-/// Turns a second in the first and in the last window. One window goes by before the first: connections, caches and the
-/// first pages of the database are warm then.
+/// Turns a second in the first and in the last window. One window goes by before the first:
+/// connections, caches and the first pages of the database are warm then.
 fn growth(ends: &mut [Duration], window: usize) -> Option<(f64, f64)> {
     ends.sort_unstable();
     let rate = |from: usize| {
@@ -143,10 +149,13 @@ impl Loop {
     }
 
     async fn prepare(&self, wire: &mut Wire, worker: usize) -> anyhow::Result<()> {
-        let Kind::Reused { sessions } = self.kind else { return Ok(()) };
+        let Kind::Reused { sessions } = self.kind else {
+            return Ok(());
+        };
         for session in (worker..sessions).step_by(self.workers) {
             for _ in 0..HISTORY_TURNS {
-                self.plain(wire, &format!("{}-{session}", self.prefix)).await?;
+                self.plain(wire, &format!("{}-{session}", self.prefix))
+                    .await?;
             }
         }
         Ok(())
@@ -169,7 +178,8 @@ impl Loop {
             Kind::Limit => {
                 let body = json!({ "model": "bench", "stream": true,
                     "messages": [{ "role": "user", "content": self.text("") }] });
-                wire.stream("/turn", body.to_string(), b"content", b"[DONE]").await
+                wire.stream("/turn", body.to_string(), b"content", b"[DONE]")
+                    .await
             }
             Kind::Fresh | Kind::Reused { .. } => self.plain(wire, session).await,
             Kind::Tool => self.with_tool(wire, session).await,
@@ -177,21 +187,33 @@ impl Loop {
     }
 
     async fn plain(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
-        let body = json!({ "session_id": session, "agent_type": "coder", "message": self.text("") });
-        wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED).await
+        let body =
+            json!({ "session_id": session, "agent_type": "coder", "message": self.text("") });
+        wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED)
+            .await
     }
 
     async fn with_tool(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
         let body = json!({ "session_id": session, "agent_type": "coder", "message": self.text("act:tool") });
         let asked = wire
-            .stream("/agent/message/stream", body.to_string(), b"tool_call", br#""status":"awaiting_tool_result""#)
+            .stream(
+                "/agent/message/stream",
+                body.to_string(),
+                b"tool_call",
+                br#""status":"awaiting_tool_result""#,
+            )
             .await?;
         let call = call_id(&wire.body).with_context(|| format!("no call id: {}", wire.text()))?;
         let result = json!({ "success": true, "content": "fn main() {}\n", "size": 13 });
         let body = json!({ "session_id": session, "message_type": "tool_result", "tool_call_id": call,
             "tool_result": result });
-        let ended = wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED).await?;
-        Ok(Streamed { first: asked.first, whole: asked.whole + ended.whole })
+        let ended = wire
+            .stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED)
+            .await?;
+        Ok(Streamed {
+            first: asked.first,
+            whole: asked.whole + ended.whole,
+        })
     }
 
     fn text(&self, act: &str) -> String {

@@ -7,7 +7,10 @@ use crate::table::{Goal, Row};
 use crate::wire::Target;
 
 const REUSED_SESSIONS: usize = 64;
-const SLOW: Pace = Pace { first_ms: 15, gap_ms: 15 };
+const SLOW: Pace = Pace {
+    first_ms: 15,
+    gap_ms: 15,
+};
 
 /// A workload, and how it is compared.
 struct Beside {
@@ -28,8 +31,13 @@ enum Compared {
     First(&'static str, f64),
 }
 
-const FAST: Pace = Pace { first_ms: 0, gap_ms: 0 };
-const REUSED: Kind = Kind::Reused { sessions: REUSED_SESSIONS };
+const FAST: Pace = Pace {
+    first_ms: 0,
+    gap_ms: 0,
+};
+const REUSED: Kind = Kind::Reused {
+    sessions: REUSED_SESSIONS,
+};
 const HALF: Compared = Compared::Rate("≥ 0.5", 0.5);
 
 const WORKLOADS: [Beside; 7] = [
@@ -87,7 +95,10 @@ const WORKLOADS: [Beside; 7] = [
         kind: Kind::Fresh,
         workers: 64,
         pace: SLOW,
-        goals: &[Compared::First("≤ 5 ms later", 5.0), Compared::Cpu("≤ 2 ×", 2.0)],
+        goals: &[
+            Compared::First("≤ 5 ms later", 5.0),
+            Compared::Cpu("≤ 2 ×", 2.0),
+        ],
     },
 ];
 
@@ -99,7 +110,10 @@ struct Run {
 
 impl Suite<'_> {
     pub(super) async fn beside_the_relay(&mut self) -> anyhow::Result<()> {
-        let wanted: Vec<&Beside> = WORKLOADS.iter().filter(|workload| self.wants(workload.name)).collect();
+        let wanted: Vec<&Beside> = WORKLOADS
+            .iter()
+            .filter(|workload| self.wants(workload.name))
+            .collect();
         if wanted.is_empty() {
             return Ok(());
         }
@@ -123,15 +137,29 @@ impl Suite<'_> {
     async fn run_limit(&self, workload: &Beside) -> anyhow::Result<Run> {
         let title = format!("{} with {} at once: limit", workload.name, workload.workers);
         let usage = || self.limit.usage();
-        self.run_side(&title, self.limit.target(), workload.work(Kind::Limit, self.size.seconds, String::new()), usage)
-            .await
+        self.run_side(
+            &title,
+            self.limit.target(),
+            workload.work(Kind::Limit, self.size.seconds, String::new()),
+            usage,
+        )
+        .await
     }
 
-    async fn run_codelab(&self, workload: &Beside, server: &CodeLab, pair: usize) -> anyhow::Result<Run> {
-        let title = format!("{} with {} at once: CodeLab", workload.name, workload.workers);
+    async fn run_codelab(
+        &self,
+        workload: &Beside,
+        server: &CodeLab,
+        pair: usize,
+    ) -> anyhow::Result<Run> {
+        let title = format!(
+            "{} with {} at once: CodeLab",
+            workload.name, workload.workers
+        );
         let prefix = format!("{}-{}-{pair}", workload.name, workload.workers);
         let work = workload.work(workload.kind, self.size.seconds, prefix);
-        self.run_side(&title, server.gateway(), work, || server.usage()).await
+        self.run_side(&title, server.gateway(), work, || server.usage())
+            .await
     }
 
     async fn run_side(
@@ -152,7 +180,13 @@ impl Suite<'_> {
 
 impl Beside {
     fn work(&self, kind: Kind, seconds: f64, prefix: String) -> Work {
-        Work::Turns { kind, workers: self.workers, until: Until::Seconds(seconds), pace: self.pace, prefix }
+        Work::Turns {
+            kind,
+            workers: self.workers,
+            until: Until::Seconds(seconds),
+            pace: self.pace,
+            prefix,
+        }
     }
 
     fn row(&self, compared: &Compared, runs: &[(Run, Run)]) -> Row {
@@ -161,7 +195,9 @@ impl Beside {
             let codelab = median(runs.iter().map(|(codelab, _)| of(codelab)));
             (codelab, median(runs.iter().map(|(_, limit)| of(limit))))
         };
-        let ratio = |of: fn(&Run) -> f64| median(runs.iter().map(|(codelab, limit)| of(codelab) / of(limit)));
+        let ratio = |of: fn(&Run) -> f64| {
+            median(runs.iter().map(|(codelab, limit)| of(codelab) / of(limit)))
+        };
         match *compared {
             Compared::Rate(wanted, least) => {
                 let rate: fn(&Run) -> f64 = |run| run.report.rate();
@@ -170,7 +206,11 @@ impl Beside {
                     what: name,
                     codelab: format!("{codelab:.0} turns/s"),
                     limit: format!("{limit:.0}"),
-                    against: Goal { seen: format!("{share:.2}"), wanted, is_met: share >= least },
+                    against: Goal {
+                        seen: format!("{share:.2}"),
+                        wanted,
+                        is_met: share >= least,
+                    },
                 }
             }
             Compared::Cpu(wanted, most) => {
@@ -180,17 +220,28 @@ impl Beside {
                     what: format!("{name}: own processor time for a turn"),
                     codelab: format!("{codelab:.0} µs"),
                     limit: format!("{limit:.0} µs"),
-                    against: Goal { seen: format!("{times:.1} ×"), wanted, is_met: times <= most },
+                    against: Goal {
+                        seen: format!("{times:.1} ×"),
+                        wanted,
+                        is_met: times <= most,
+                    },
                 }
             }
             Compared::First(wanted, most) => {
                 let (codelab, limit) = both(|run| run.report.first_ms.p95);
-                let later = median(runs.iter().map(|(own, bare)| own.report.first_ms.p95 - bare.report.first_ms.p95));
+                let later = median(
+                    runs.iter()
+                        .map(|(own, bare)| own.report.first_ms.p95 - bare.report.first_ms.p95),
+                );
                 Row {
                     what: format!("{name}: first token at P95"),
                     codelab: format!("{codelab:.1} ms"),
                     limit: format!("{limit:.1} ms"),
-                    against: Goal { seen: format!("{later:+.1} ms"), wanted, is_met: later <= most },
+                    against: Goal {
+                        seen: format!("{later:+.1} ms"),
+                        wanted,
+                        is_met: later <= most,
+                    },
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Redis, where one is configured. Without it, or while it is away, agents are read from the database.
+//! Redis, where one is configured. Without it, or while it is away, agents are read from the
+//! database.
 
 use std::sync::Arc;
 
@@ -18,12 +19,16 @@ pub async fn check(subject: Arc<Subject>) -> Finding {
     let setting = subject.place_of("redis.url", "REDIS_URL");
     match ping_redis(url.expose(), subject.limit).await {
         Ok(version) => {
-            let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+            let version = version
+                .map(|version| format!(" {version}"))
+                .unwrap_or_default();
             Finding::ok(CHECK, format!("Redis{version} at {place}{from} answers."))
         }
-        Err(error @ RedisUnusable::Url(_)) => {
-            Finding::problem(CHECK, format!("{error}."), format!("Correct {setting}: a server does not start with it."))
-        }
+        Err(error @ RedisUnusable::Url(_)) => Finding::problem(
+            CHECK,
+            format!("{error}."),
+            format!("Correct {setting}: a server does not start with it."),
+        ),
         Err(RedisUnusable::Refused) => Finding::warning(
             CHECK,
             format!("Redis at {place}{from} refuses the user or the password. {WITHOUT}"),

@@ -24,7 +24,10 @@ pub struct Looked {
 
 impl Looked {
     pub fn failed(finding: Finding) -> Self {
-        Self { finding, takes_our_key: None }
+        Self {
+            finding,
+            takes_our_key: None,
+        }
     }
 }
 
@@ -41,7 +44,10 @@ async fn living(subject: &Subject, url: &str) -> Looked {
         Ok(Err(error)) => return silent(url, &format!("{error:#}")),
         Err(_) => return silent(url, "no answer in time"),
     };
-    Looked { finding: judge(url, &health), takes_our_key: takes_our_key(subject, url).await }
+    Looked {
+        finding: judge(url, &health),
+        takes_our_key: takes_our_key(subject, url).await,
+    }
 }
 
 async fn asked(url: &str) -> anyhow::Result<Health> {
@@ -50,13 +56,21 @@ async fn asked(url: &str) -> anyhow::Result<Health> {
 
 fn silent(url: &str, why: &str) -> Looked {
     let found = format!("A server runs at {url}, but does not answer: {why}.");
-    Looked::failed(Finding::problem(CHECK, found, "Look at its log, and restart it."))
+    Looked::failed(Finding::problem(
+        CHECK,
+        found,
+        "Look at its log, and restart it.",
+    ))
 }
 
 fn judge(url: &str, health: &Health) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
-    let unwell = health.checks.iter().filter(|(_, check)| check.status != HealthStatus::Healthy);
-    let unwell = unwell.map(|(name, check)| format!("{name}: {}", check.detail.as_deref().unwrap_or("not well")));
+    let unwell = health
+        .checks
+        .iter()
+        .filter(|(_, check)| check.status != HealthStatus::Healthy);
+    let unwell = unwell
+        .map(|(name, check)| format!("{name}: {}", check.detail.as_deref().unwrap_or("not well")));
     let unwell = unwell.collect::<Vec<_>>().join(", ");
     match health.status {
         HealthStatus::Unhealthy => Finding::problem(
@@ -71,18 +85,31 @@ fn judge(url: &str, health: &Health) -> Finding {
         ),
         HealthStatus::Healthy if health.version != own => Finding::warning(
             CHECK,
-            format!("The server at {url} is CodeLab {}, and this program is {own}.", health.version),
+            format!(
+                "The server at {url} is CodeLab {}, and this program is {own}.",
+                health.version
+            ),
             "Restart the server to run the same version.",
         ),
-        HealthStatus::Healthy => Finding::ok(CHECK, format!("A server runs at {url} and is healthy.")),
+        HealthStatus::Healthy => {
+            Finding::ok(CHECK, format!("A server runs at {url} and is healthy."))
+        }
     }
 }
 
 /// The address is that of this data folder's own server, so the key goes to nobody else.
 async fn takes_our_key(subject: &Subject, url: &str) -> Option<bool> {
-    let key = Secrets::find_internal_key(&subject.settings).ok().flatten()?;
+    let key = Secrets::find_internal_key(&subject.settings)
+        .ok()
+        .flatten()?;
     let client = Client::new(url, Access::InternalKey(key.expose().to_owned())).ok()?;
-    let answer = timeout(subject.limit / 2, client.raw(Method::GET, NEEDS_KEY, &[], "")).await.ok()?.ok()?;
+    let answer = timeout(
+        subject.limit / 2,
+        client.raw(Method::GET, NEEDS_KEY, &[], ""),
+    )
+    .await
+    .ok()?
+    .ok()?;
     Some(answer.status != 401)
 }
 
@@ -91,7 +118,10 @@ fn stopped(subject: &Subject) -> Finding {
     let addr = subject.settings.addr;
     let setting = subject.place_of("addr", "--addr or CODELAB_ADDR");
     match TcpListener::bind(addr) {
-        Ok(_) => Finding::ok(CHECK, format!("No server runs on this data folder; {addr} is free for one.")),
+        Ok(_) => Finding::ok(
+            CHECK,
+            format!("No server runs on this data folder; {addr} is free for one."),
+        ),
         Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::problem(
             CHECK,
             format!("No server runs on this data folder, and another program listens on {addr}."),

@@ -22,22 +22,36 @@ pub async fn check() -> Finding {
 
 fn judge(detection: &Detection) -> Finding {
     let tried = "a trial command ran behind it and could not write outside";
-    let bwrap_is_missing = detection.refused.iter().any(|reason| reason.contains("not installed"));
+    let bwrap_is_missing = detection
+        .refused
+        .iter()
+        .any(|reason| reason.contains("not installed"));
     match &detection.sandbox {
-        Sandbox::Bwrap { with_landlock: true, .. } => {
-            Finding::ok(CHECK, format!("bubblewrap with Landlock inside: {tried}."))
-        }
-        Sandbox::Bwrap { with_landlock: false, .. } => {
-            Finding::ok(CHECK, format!("bubblewrap: {tried}. This kernel has no Landlock to go with it."))
-        }
+        Sandbox::Bwrap {
+            with_landlock: true,
+            ..
+        } => Finding::ok(CHECK, format!("bubblewrap with Landlock inside: {tried}.")),
+        Sandbox::Bwrap {
+            with_landlock: false,
+            ..
+        } => Finding::ok(
+            CHECK,
+            format!("bubblewrap: {tried}. This kernel has no Landlock to go with it."),
+        ),
         Sandbox::Landlock => Finding::warning(
             CHECK,
-            format!("Landlock alone: {tried}, but other processes and the network are seen. {}", why(detection)),
+            format!(
+                "Landlock alone: {tried}, but other processes and the network are seen. {}",
+                why(detection)
+            ),
             advice(bwrap_is_missing),
         ),
         Sandbox::None => Finding::warning(
             CHECK,
-            format!("There is no sandbox, so every command of an agent asks first. {}", why(detection)),
+            format!(
+                "There is no sandbox, so every command of an agent asks first. {}",
+                why(detection)
+            ),
             advice(bwrap_is_missing),
         ),
     }
@@ -52,9 +66,16 @@ fn why(detection: &Detection) -> String {
     let cut = |reason: &String| {
         let line = reason.replace('\n', " ");
         let shown: String = line.chars().take(MAX_REASON_CHARS).collect();
-        if shown.len() < line.len() { format!("{shown}…") } else { shown }
+        if shown.len() < line.len() {
+            format!("{shown}…")
+        } else {
+            shown
+        }
     };
-    format!("Tried: {}.", reasons.into_iter().map(cut).collect::<Vec<_>>().join("; "))
+    format!(
+        "Tried: {}.",
+        reasons.into_iter().map(cut).collect::<Vec<_>>().join("; ")
+    )
 }
 
 fn advice(bwrap_is_missing: bool) -> &'static str {

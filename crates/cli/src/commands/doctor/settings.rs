@@ -21,7 +21,11 @@ pub fn check(explained: &Explained) -> Finding {
 /// The file did not come in time.
 pub fn unreadable(seconds: u64) -> Finding {
     let found = format!("The settings could not be read within {seconds} s.");
-    Finding::problem("settings", found, "Check the disk or network share that holds the data folder.")
+    Finding::problem(
+        "settings",
+        found,
+        "Check the disk or network share that holds the data folder.",
+    )
 }
 
 fn described(explained: &Explained) -> String {
@@ -46,7 +50,10 @@ fn described(explained: &Explained) -> String {
         let more = if names.len() > MAX_NAMES { ", …" } else { "" };
         let count = some(names.len());
         names.truncate(MAX_NAMES);
-        parts.push(format!("{count} from the environment ({}{more})", names.join(", ")));
+        parts.push(format!(
+            "{count} from the environment ({}{more})",
+            names.join(", ")
+        ));
     }
     match parts.is_empty() {
         true => "Nothing is set, so everything is as by default.".to_owned(),

@@ -17,7 +17,8 @@ use super::Approve;
 /// Questions of the client itself that wait; each stops one call.
 const MAX_QUESTIONS: usize = 64;
 const NOBODY_APPROVES: &str = "Nobody is there to approve this";
-const NOBODY_ANSWERS: &str = "Nobody is there to answer. Decide yourself, or finish with what you have.";
+const NOBODY_ANSWERS: &str =
+    "Nobody is there to answer. Decide yourself, or finish with what you have.";
 
 #[derive(Clone)]
 pub(super) struct Approver {
@@ -35,7 +36,11 @@ impl Approver {
             Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
             approve => approve,
         };
-        Self { approve, refused: Arc::default(), terminal: Arc::default() }
+        Self {
+            approve,
+            refused: Arc::default(),
+            terminal: Arc::default(),
+        }
     }
 
     pub fn has_refused(&self) -> bool {
@@ -49,7 +54,9 @@ impl Approver {
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
                 let tool = question.call.tool.as_str();
-                let granted = approver.grants(&question.reason, tool, &question.arguments).await;
+                let granted = approver
+                    .grants(&question.reason, tool, &question.arguments)
+                    .await;
                 let _ = question.reply.send(granted);
             }
         });
@@ -58,7 +65,9 @@ impl Approver {
 
     /// Bound to what was shown by its digest.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
-        let is_granted = self.grants(&approval.reason, &approval.tool_name, &approval.arguments).await;
+        let is_granted = self
+            .grants(&approval.reason, &approval.tool_name, &approval.arguments)
+            .await;
         let decision = if is_granted { "approve" } else { "reject" };
         HitlDecision {
             decision: Some(decision.to_owned()),
@@ -81,7 +90,11 @@ impl Approver {
             note(&format!("  - {}", in_one_line(option)));
         }
         let answer = ask("> ").await.unwrap_or_default();
-        if answer.trim().is_empty() { NOBODY_ANSWERS.to_owned() } else { answer.trim().to_owned() }
+        if answer.trim().is_empty() {
+            NOBODY_ANSWERS.to_owned()
+        } else {
+            answer.trim().to_owned()
+        }
     }
 
     async fn grants(&self, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {

@@ -12,7 +12,10 @@ pub(super) struct Patience {
 
 impl Patience {
     pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { signals: StopSignals::new()?, heard: 0 })
+        Ok(Self {
+            signals: StopSignals::new()?,
+            heard: 0,
+        })
     }
 
     pub fn is_over(&self) -> bool {

@@ -1,4 +1,5 @@
-//! One task from its message to its end: follows the session, decides what waits, stops on a signal.
+//! One task from its message to its end: follows the session, decides what waits, stops on a
+//! signal.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -6,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use codelab_client::{Backoff, Client, ClientError, EventData, ResumingEvents, Until};
 use codelab_protocol::{
-    ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage, SessionId, TurnStatus,
-    WorkflowStatus,
+    ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage,
+    SessionId, TurnStatus, WorkflowStatus,
 };
 use codelab_terminal::{Hands, HandsEvent, PATIENT, repeated};
 use tokio::task::JoinSet;
@@ -32,7 +33,8 @@ pub(super) struct Run {
     hands: Hands,
     approver: Approver,
     show: Show,
-    /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is made once.
+    /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is
+    /// made once.
     decided: HashSet<CallId>,
     /// Decisions on their way, and the person's wish to cancel.
     decisions: JoinSet<Result<(), ClientError>>,
@@ -52,7 +54,13 @@ pub(super) struct Ending {
 }
 
 impl Run {
-    pub fn new(client: Client, session: SessionId, hands: Hands, approver: Approver, show: Show) -> Self {
+    pub fn new(
+        client: Client,
+        session: SessionId,
+        hands: Hands,
+        approver: Approver,
+        show: Show,
+    ) -> Self {
         Self {
             client,
             session,
@@ -69,7 +77,11 @@ impl Run {
         }
     }
 
-    pub async fn finish(mut self, message: &SendMessage, patience: &mut Patience) -> anyhow::Result<ExitCode> {
+    pub async fn finish(
+        mut self,
+        message: &SendMessage,
+        patience: &mut Patience,
+    ) -> anyhow::Result<ExitCode> {
         let status = match patience.unless(self.send(message)).await {
             Some(Ok(())) => self.follow(patience).await,
             Some(Err(error)) => Err(error.into()),
@@ -82,16 +94,31 @@ impl Run {
             }
         };
         let has_refused = self.is_refused || self.approver.has_refused();
-        let Self { session, hands, show, workflow, response, error, mut decisions, is_cancelled, .. } = self;
+        let Self {
+            session,
+            hands,
+            show,
+            workflow,
+            response,
+            error,
+            mut decisions,
+            is_cancelled,
+            ..
+        } = self;
         decisions.abort_all();
         patience.wait_for(hands.stop()).await;
-        let ending = Ending { status: status?, response, error };
+        let ending = Ending {
+            status: status?,
+            response,
+            error,
+        };
         let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
 
-    /// The events of the message are read from the session's log, so that a lost connection loses nothing.
+    /// The events of the message are read from the session's log, so that a lost connection loses
+    /// nothing.
     async fn send(&self, message: &SendMessage) -> Result<(), ClientError> {
         let mut attempt = 0;
         loop {
@@ -106,8 +133,12 @@ impl Run {
     }
 
     async fn follow(&mut self, patience: &mut Patience) -> anyhow::Result<TurnStatus> {
-        let mut events: ResumingEvents<ChatEvent> =
-            ResumingEvents::new(self.client.clone(), self.session.clone(), None, Until::Dropped);
+        let mut events: ResumingEvents<ChatEvent> = ResumingEvents::new(
+            self.client.clone(),
+            self.session.clone(),
+            None,
+            Until::Dropped,
+        );
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -130,13 +161,17 @@ impl Run {
         note("cancelling");
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
-        self.decisions.spawn(async move { settled(repeated(PATIENT, || client.cancel_chat(&session, true)).await) });
+        self.decisions.spawn(async move {
+            settled(repeated(PATIENT, || client.cancel_chat(&session, true)).await)
+        });
     }
 
     fn hands_said(&self, event: &HandsEvent) -> anyhow::Result<()> {
         match event {
             HandsEvent::Ended { reason } => bail!("{reason}"),
-            HandsEvent::Refused { .. } | HandsEvent::Unknown { .. } | HandsEvent::Disconnected { .. } => {
+            HandsEvent::Refused { .. }
+            | HandsEvent::Unknown { .. }
+            | HandsEvent::Disconnected { .. } => {
                 note(&line_of(event));
             }
             _ => {}
@@ -160,14 +195,20 @@ impl Run {
             ChatEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
             ChatEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
             ChatEventBody::Question(question) => self.answer(question),
-            ChatEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => self.response = Some(done.response),
+            ChatEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
+                self.response = Some(done.response)
+            }
             ChatEventBody::WorkflowCompleted(done) => {
                 self.workflow = Some(done.status);
                 self.response = (!done.response.is_empty()).then_some(done.response);
             }
-            ChatEventBody::Error(error) if error.origin.task_id.is_none() => self.error = Some(error.error.message),
+            ChatEventBody::Error(error) if error.origin.task_id.is_none() => {
+                self.error = Some(error.error.message)
+            }
             // A log that starts over tells again what came of the task.
-            ChatEventBody::Gap(_) => (self.workflow, self.response, self.error) = (None, None, None),
+            ChatEventBody::Gap(_) => {
+                (self.workflow, self.response, self.error) = (None, None, None)
+            }
             _ => {}
         }
         None
@@ -181,10 +222,19 @@ impl Run {
         if !self.decided.insert(question.call_id.clone()) {
             return;
         }
-        let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
+        let (client, session, approver) = (
+            self.client.clone(),
+            self.session.clone(),
+            self.approver.clone(),
+        );
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
-            settled(repeated(PATIENT, || client.answer_question(&session, &question.call_id, &answer)).await)
+            settled(
+                repeated(PATIENT, || {
+                    client.answer_question(&session, &question.call_id, &answer)
+                })
+                .await,
+            )
         });
     }
 
@@ -193,16 +243,25 @@ impl Run {
         if !self.decided.insert(approval.call_id.clone()) {
             return;
         }
-        let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
+        let (client, session, approver) = (
+            self.client.clone(),
+            self.session.clone(),
+            self.approver.clone(),
+        );
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
-            settled(repeated(PATIENT, || client.decide(&session, &approval.call_id, &decision)).await)
+            settled(
+                repeated(PATIENT, || {
+                    client.decide(&session, &approval.call_id, &decision)
+                })
+                .await,
+            )
         });
     }
 }
 
-/// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request before the connection
-/// broke.
+/// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request
+/// before the connection broke.
 fn settled<T>(answer: Result<T, ClientError>) -> Result<(), ClientError> {
     use ErrorCode::{Conflict, PendingApprovalNotFound, ToolCallNotFound};
     match answer {
@@ -214,9 +273,16 @@ fn settled<T>(answer: Result<T, ClientError>) -> Result<(), ClientError> {
     }
 }
 
-fn exit_code(status: TurnStatus, workflow: Option<WorkflowStatus>, has_refused: bool, is_cancelled: bool) -> u8 {
+fn exit_code(
+    status: TurnStatus,
+    workflow: Option<WorkflowStatus>,
+    has_refused: bool,
+    is_cancelled: bool,
+) -> u8 {
     match (status, workflow) {
-        (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => CANCELLED,
+        (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => {
+            CANCELLED
+        }
         _ if has_refused => NOT_APPROVED,
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) => CANCELLED,
         (TurnStatus::Failed, _) | (_, Some(WorkflowStatus::Failed)) => FAILED,
@@ -237,7 +303,13 @@ mod tests {
             (Completed, Some(WorkflowStatus::Completed), false, false, 0),
             (Completed, Some(WorkflowStatus::Partial), false, false, 4),
             (Completed, Some(WorkflowStatus::Failed), false, false, 1),
-            (Completed, Some(WorkflowStatus::Cancelled), false, false, 130),
+            (
+                Completed,
+                Some(WorkflowStatus::Cancelled),
+                false,
+                false,
+                130,
+            ),
             (Failed, None, false, false, 1),
             (Cancelled, None, false, false, 130),
             (Completed, None, true, false, 3),

@@ -1,4 +1,5 @@
-//! What `codelab exec` prints: progress on standard error and the answer on standard output, or every event as JSON.
+//! What `codelab exec` prints: progress on standard error and the answer on standard output, or
+//! every event as JSON.
 
 use codelab_policy::visible;
 use codelab_protocol::{CallOutcome, ChatEvent, ChatEventBody, SessionId};
@@ -30,7 +31,11 @@ impl Show {
     }
 
     pub fn ending(self, session: &SessionId, ending: &Ending, exit_code: u8) {
-        let Ending { status, response, error } = ending;
+        let Ending {
+            status,
+            response,
+            error,
+        } = ending;
         match self {
             Self::Json => say(&json!({
                 "type": "result", "session_id": session, "status": status.as_str(), "exit_code": exit_code,
@@ -57,21 +62,45 @@ fn line_of(body: &ChatEventBody) -> Option<String> {
         // The way back at the end of a turn is nobody's taking over.
         ChatEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => return None,
         ChatEventBody::AgentSwitched(switch) => {
-            format!("{} takes over: {}", switch.to_agent, in_one_line(&switch.reason))
+            format!(
+                "{} takes over: {}",
+                switch.to_agent,
+                in_one_line(&switch.reason)
+            )
         }
         ChatEventBody::TaskPlanCreated(plan) => {
-            format!("plan of {} tasks, about ${:.4}", plan.tasks.len(), plan.estimated_cost_usd)
+            format!(
+                "plan of {} tasks, about ${:.4}",
+                plan.tasks.len(),
+                plan.estimated_cost_usd
+            )
         }
         ChatEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
         ChatEventBody::TaskStarted(task) => {
-            format!("{} ({}): {}", task.task_id, task.agent, in_one_line(&task.description))
+            format!(
+                "{} ({}): {}",
+                task.task_id,
+                task.agent,
+                in_one_line(&task.description)
+            )
         }
-        ChatEventBody::TaskFailed(task) => format!("{} failed: {}", task.task_id, in_one_line(&task.error.message)),
-        ChatEventBody::TaskSkipped(task) => format!("{} skipped because of {}", task.task_id, task.because_of),
-        ChatEventBody::ToolCall(call) => call_line(&call.call.tool_call.name, &call.call.tool_call.arguments),
+        ChatEventBody::TaskFailed(task) => format!(
+            "{} failed: {}",
+            task.task_id,
+            in_one_line(&task.error.message)
+        ),
+        ChatEventBody::TaskSkipped(task) => {
+            format!("{} skipped because of {}", task.task_id, task.because_of)
+        }
+        ChatEventBody::ToolCall(call) => {
+            call_line(&call.call.tool_call.name, &call.call.tool_call.arguments)
+        }
         ChatEventBody::ApprovalRequest(asked) => {
             let call = call_line(&asked.approval.tool_name, &asked.approval.arguments);
-            format!("needs approval: {call} ({})", in_one_line(&asked.approval.reason))
+            format!(
+                "needs approval: {call} ({})",
+                in_one_line(&asked.approval.reason)
+            )
         }
         ChatEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
         ChatEventBody::ToolCallClosed(closed) => match closed.outcome {
@@ -79,7 +108,11 @@ fn line_of(body: &ChatEventBody) -> Option<String> {
             CallOutcome::Expired => "nobody took the call in time".to_owned(),
             CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled => return None,
         },
-        ChatEventBody::Question(question) => format!("{} asks: {}", question.agent, in_one_line(&question.question)),
+        ChatEventBody::Question(question) => format!(
+            "{} asks: {}",
+            question.agent,
+            in_one_line(&question.question)
+        ),
         ChatEventBody::Error(error) => format!("error: {}", in_one_line(&error.error.message)),
         _ => return None,
     })

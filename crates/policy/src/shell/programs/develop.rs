@@ -1,6 +1,7 @@
-//! Build, test and lint tools. They run the project's own code, which is what they are for: the files they run can only
-//! be changed by asking (`write_file`, or a shell write to anything but plain data). What passes here is the plain
-//! invocation; options that point them at other code, another shell or other places are left out.
+//! Build, test and lint tools. They run the project's own code, which is what they are for: the
+//! files they run can only be changed by asking (`write_file`, or a shell write to anything but
+//! plain data). What passes here is the plain invocation; options that point them at other code,
+//! another shell or other places are left out.
 
 use super::Kind::{Name, Number, Package, Text};
 use super::{CHECKS, OPTIONS, Operands, Options, Rule, toolchains};
@@ -70,7 +71,16 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..OPTIONS
         }),
     ),
-    ("dotnet", Rule::Commands(&[], &[("build", Rule::Options(&DOTNET)), ("test", Rule::Options(&DOTNET))])),
+    (
+        "dotnet",
+        Rule::Commands(
+            &[],
+            &[
+                ("build", Rule::Options(&DOTNET)),
+                ("test", Rule::Options(&DOTNET)),
+            ],
+        ),
+    ),
     ("go", toolchains::GO),
     ("gofmt", toolchains::GOFMT),
     (
@@ -95,7 +105,13 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[
                 ("compile", Rule::Options(&OPTIONS)),
-                ("test", Rule::Options(&Options { long: &["failed", "stale", "trace"], ..CHECKS })),
+                (
+                    "test",
+                    Rule::Options(&Options {
+                        long: &["failed", "stale", "trace"],
+                        ..CHECKS
+                    }),
+                ),
             ],
         ),
     ),
@@ -109,10 +125,39 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..CHECKS
         }),
     ),
-    ("rustc", Rule::Options(&Options { long_valued: &[(Name, &["explain"])], needs: &["explain"], ..OPTIONS })),
-    ("rustup", Rule::Commands(&[], &[("show", Rule::Options(&OPTIONS))])),
-    ("staticcheck", Rule::Options(&Options { operands: Operands::Kind(Package), ..OPTIONS })),
-    ("swift", Rule::Commands(&[], &[("build", Rule::Options(&OPTIONS)), ("test", Rule::Options(&OPTIONS))])),
+    (
+        "rustc",
+        Rule::Options(&Options {
+            long_valued: &[(Name, &["explain"])],
+            needs: &["explain"],
+            ..OPTIONS
+        }),
+    ),
+    (
+        "rustup",
+        Rule::Commands(&[], &[("show", Rule::Options(&OPTIONS))]),
+    ),
+    (
+        "staticcheck",
+        Rule::Options(&Options {
+            operands: Operands::Kind(Package),
+            ..OPTIONS
+        }),
+    ),
+    (
+        "swift",
+        Rule::Commands(
+            &[],
+            &[
+                ("build", Rule::Options(&OPTIONS)),
+                ("test", Rule::Options(&OPTIONS)),
+            ],
+        ),
+    ),
 ];
 
-const DOTNET: Options = Options { flags: "v", long: &["no-build", "no-restore", "nologo"], ..OPTIONS };
+const DOTNET: Options = Options {
+    flags: "v",
+    long: &["no-build", "no-restore", "nologo"],
+    ..OPTIONS
+};

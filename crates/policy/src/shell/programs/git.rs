@@ -1,6 +1,7 @@
-//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the subcommand, `--ext-diff`,
-//! `--textconv`, `--output`, `-O`, `--show-signature` behind it, and every subcommand that changes the repository, talks to
-//! another one, or may start an editor, a hook or a configured program. `git add` writes `.git`, so it asks.
+//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the
+//! subcommand, `--ext-diff`, `--textconv`, `--output`, `-O`, `--show-signature` behind it, and
+//! every subcommand that changes the repository, talks to another one, or may start an editor, a
+//! hook or a configured program. `git add` writes `.git`, so it asks.
 
 use super::Kind::{Format, Name, Number, Path, Revision, Setting, Text};
 use super::{OPTIONS, Operands, Options, Rule, Special};
@@ -13,13 +14,38 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("blame", Rule::Options(&BLAME)),
         ("branch", Rule::Either(&BRANCHES, &BRANCHES_LIKE)),
         // Neither `--textconv` nor `--filters`.
-        ("cat-file", Rule::Options(&Options { flags: "epst", operands: REVISIONS, ..OPTIONS })),
+        (
+            "cat-file",
+            Rule::Options(&Options {
+                flags: "epst",
+                operands: REVISIONS,
+                ..OPTIONS
+            }),
+        ),
         (
             "check-ignore",
-            Rule::Options(&Options { flags: "vnq", long: &["verbose"], operands: Operands::Paths, ..OPTIONS }),
+            Rule::Options(&Options {
+                flags: "vnq",
+                long: &["verbose"],
+                operands: Operands::Paths,
+                ..OPTIONS
+            }),
         ),
-        ("config", Rule::Options(&Options { long_valued: &[(Setting, &["get"])], needs: &["get"], ..OPTIONS })),
-        ("count-objects", Rule::Options(&Options { flags: "vH", ..OPTIONS })),
+        (
+            "config",
+            Rule::Options(&Options {
+                long_valued: &[(Setting, &["get"])],
+                needs: &["get"],
+                ..OPTIONS
+            }),
+        ),
+        (
+            "count-objects",
+            Rule::Options(&Options {
+                flags: "vH",
+                ..OPTIONS
+            }),
+        ),
         ("describe", Rule::Options(&DESCRIBE)),
         ("diff", Rule::Options(&DIFF)),
         ("grep", Rule::Options(&GREP)),
@@ -37,15 +63,29 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "reflog",
-            Rule::Options(&Options { flags: "n0123456789", operands: Operands::Exactly(&["show", "HEAD"]), ..OPTIONS }),
+            Rule::Options(&Options {
+                flags: "n0123456789",
+                operands: Operands::Exactly(&["show", "HEAD"]),
+                ..OPTIONS
+            }),
         ),
         (
             "remote",
             Rule::Either(
-                &Rule::Options(&Options { flags: "v", long: &["verbose"], ..OPTIONS }),
+                &Rule::Options(&Options {
+                    flags: "v",
+                    long: &["verbose"],
+                    ..OPTIONS
+                }),
                 &Rule::Commands(
                     &[],
-                    &[("get-url", Rule::Options(&Options { operands: Operands::Kind(Name), ..OPTIONS }))],
+                    &[(
+                        "get-url",
+                        Rule::Options(&Options {
+                            operands: Operands::Kind(Name),
+                            ..OPTIONS
+                        }),
+                    )],
                 ),
             ),
         ),
@@ -74,13 +114,39 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("show", Rule::Options(&LOG)),
         (
             "show-ref",
-            Rule::Options(&Options { flags: "ds", long: &["heads", "tags", "verify"], operands: REVISIONS, ..OPTIONS }),
+            Rule::Options(&Options {
+                flags: "ds",
+                long: &["heads", "tags", "verify"],
+                operands: REVISIONS,
+                ..OPTIONS
+            }),
         ),
-        ("stash", Rule::Commands(&[], &[("list", Rule::Options(&OPTIONS)), ("show", Rule::Options(&STASHED))])),
+        (
+            "stash",
+            Rule::Commands(
+                &[],
+                &[
+                    ("list", Rule::Options(&OPTIONS)),
+                    ("show", Rule::Options(&STASHED)),
+                ],
+            ),
+        ),
         ("status", Rule::Options(&STATUS)),
         ("tag", Rule::Either(&TAGS, &TAGS_LIKE)),
         ("version", Rule::Options(&OPTIONS)),
-        ("worktree", Rule::Commands(&[], &[("list", Rule::Options(&Options { long: &["porcelain"], ..OPTIONS }))])),
+        (
+            "worktree",
+            Rule::Commands(
+                &[],
+                &[(
+                    "list",
+                    Rule::Options(&Options {
+                        long: &["porcelain"],
+                        ..OPTIONS
+                    }),
+                )],
+            ),
+        ),
     ],
 );
 
@@ -97,7 +163,16 @@ const BLAME: Options = Options {
 
 const BRANCHES: Rule = Rule::Options(&Options {
     flags: "arv",
-    long: &["all", "list", "merged", "no-color", "no-merged", "remotes", "show-current", "verbose"],
+    long: &[
+        "all",
+        "list",
+        "merged",
+        "no-color",
+        "no-merged",
+        "remotes",
+        "show-current",
+        "verbose",
+    ],
     long_valued: &[(Text, &["sort"])],
     long_optional: &[(Name, &["color"])],
     ..OPTIONS
@@ -106,15 +181,28 @@ const BRANCHES: Rule = Rule::Options(&Options {
 /// An operand would be a new branch, unless one of these turns it into what to list by.
 const BRANCHES_LIKE: Rule = Rule::Options(&Options {
     flags: "arv",
-    long: &["all", "contains", "list", "merged", "no-color", "no-contains", "no-merged", "remotes"],
+    long: &[
+        "all",
+        "contains",
+        "list",
+        "merged",
+        "no-color",
+        "no-contains",
+        "no-merged",
+        "remotes",
+    ],
     long_valued: &[(Text, &["sort"])],
     needs: &["contains", "list", "merged", "no-contains", "no-merged"],
     operands: REVISIONS,
     ..OPTIONS
 });
 
-const TAGS: Rule =
-    Rule::Options(&Options { flags: "ln", long: &["list"], long_valued: &[(Text, &["sort"])], ..OPTIONS });
+const TAGS: Rule = Rule::Options(&Options {
+    flags: "ln",
+    long: &["list"],
+    long_valued: &[(Text, &["sort"])],
+    ..OPTIONS
+});
 
 const TAGS_LIKE: Rule = Rule::Options(&Options {
     flags: "ln0123456789",
@@ -156,13 +244,25 @@ const REV_PARSE: Options = Options {
     ..OPTIONS
 };
 
-const STASHED: Options =
-    Options { flags: "pu", long: &["name-only", "name-status", "patch", "stat"], operands: REVISIONS, ..OPTIONS };
+const STASHED: Options = Options {
+    flags: "pu",
+    long: &["name-only", "name-status", "patch", "stat"],
+    operands: REVISIONS,
+    ..OPTIONS
+};
 
 const STATUS: Options = Options {
     flags: "sbvz",
     attached: &[(Name, "u")],
-    long: &["branch", "ahead-behind", "long", "no-renames", "short", "show-stash", "verbose"],
+    long: &[
+        "branch",
+        "ahead-behind",
+        "long",
+        "no-renames",
+        "short",
+        "show-stash",
+        "verbose",
+    ],
     long_optional: &[(Name, &["ignored", "porcelain", "untracked-files"])],
     operands: REVISIONS,
     ..OPTIONS
@@ -221,7 +321,16 @@ const GREP: Options = Options {
         "untracked",
         "word-regexp",
     ],
-    long_valued: &[(Number, &["after-context", "before-context", "context", "max-count", "max-depth"])],
+    long_valued: &[(
+        Number,
+        &[
+            "after-context",
+            "before-context",
+            "context",
+            "max-count",
+            "max-depth",
+        ],
+    )],
     long_optional: &[(Name, &["color"])],
     operands: Operands::PatternThenPaths(&["e"]),
     ..OPTIONS
@@ -267,7 +376,10 @@ const DIFF: Options = Options {
         "summary",
         "text",
     ],
-    long_valued: &[(Number, &["unified"]), (Name, &["diff-algorithm", "diff-filter"])],
+    long_valued: &[
+        (Number, &["unified"]),
+        (Name, &["diff-algorithm", "diff-filter"]),
+    ],
     long_optional: &[
         (Number, &["abbrev", "find-renames", "stat"]),
         (Name, &["color", "color-moved", "dirstat", "word-diff"]),
@@ -321,7 +433,19 @@ const LOG: Options = Options {
         "topo-order",
     ],
     long_valued: &[
-        (Text, &["after", "author", "before", "committer", "date", "grep", "since", "until"]),
+        (
+            Text,
+            &[
+                "after",
+                "author",
+                "before",
+                "committer",
+                "date",
+                "grep",
+                "since",
+                "until",
+            ],
+        ),
         (Format, &["format"]),
         (Number, &["max-count", "skip", "unified"]),
         (Name, &["diff-filter"]),

@@ -1,5 +1,6 @@
-//! Python's test runners, linters and formatters. Plugins, settings named on the command line, other interpreters and
-//! everything that writes a report asks. Formatters pass only where they report what they would change.
+//! Python's test runners, linters and formatters. Plugins, settings named on the command line,
+//! other interpreters and everything that writes a report asks. Formatters pass only where they
+//! report what they would change.
 
 use super::Kind::{Name, Number, Path, Source, Text};
 use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
@@ -25,13 +26,25 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
 pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("bandit", BANDIT),
     ("black", BLACK),
-    ("compileall", Rule::Options(&Options { flags: "fq", ..CHECKS })),
+    (
+        "compileall",
+        Rule::Options(&Options {
+            flags: "fq",
+            ..CHECKS
+        }),
+    ),
     ("coverage", COVERAGE),
     ("flake8", FLAKE8),
     ("isort", ISORT),
     ("mypy", MYPY),
     ("pip", PIP),
-    ("py_compile", Rule::Options(&Options { flags: "q", ..CHECKS })),
+    (
+        "py_compile",
+        Rule::Options(&Options {
+            flags: "q",
+            ..CHECKS
+        }),
+    ),
     ("pylint", PYLINT),
     ("pytest", Rule::Special(Special::Pytest)),
     ("ruff", RUFF),
@@ -42,7 +55,10 @@ const BANDIT: Rule = Rule::Options(&Options {
     flags: "rlqvi",
     valued: &[(Text, "x")],
     long: &["quiet", "recursive", "verbose"],
-    long_valued: &[(Name, &["severity-level", "confidence-level"]), (Text, &["exclude"])],
+    long_valued: &[
+        (Name, &["severity-level", "confidence-level"]),
+        (Text, &["exclude"]),
+    ],
     ..CHECKS
 });
 
@@ -53,8 +69,17 @@ const COVERAGE: Rule = Rule::Commands(
         "report",
         Rule::Options(&Options {
             flags: "mi",
-            long: &["ignore-errors", "show-missing", "skip-covered", "skip-empty"],
-            long_valued: &[(Number, &["fail-under", "precision"]), (Text, &["include", "omit"]), (Name, &["sort"])],
+            long: &[
+                "ignore-errors",
+                "show-missing",
+                "skip-covered",
+                "skip-empty",
+            ],
+            long_valued: &[
+                (Number, &["fail-under", "precision"]),
+                (Text, &["include", "omit"]),
+                (Name, &["sort"]),
+            ],
             ..OPTIONS
         }),
     )],
@@ -65,12 +90,31 @@ const PIP: Rule = Rule::Commands(
     &[],
     &[
         ("check", Rule::Options(&OPTIONS)),
-        ("freeze", Rule::Options(&Options { flags: "l", long: &["local", "all"], ..OPTIONS })),
+        (
+            "freeze",
+            Rule::Options(&Options {
+                flags: "l",
+                long: &["local", "all"],
+                ..OPTIONS
+            }),
+        ),
         (
             "list",
-            Rule::Options(&Options { long: &["editable", "local"], long_valued: &[(Name, &["format"])], ..OPTIONS }),
+            Rule::Options(&Options {
+                long: &["editable", "local"],
+                long_valued: &[(Name, &["format"])],
+                ..OPTIONS
+            }),
         ),
-        ("show", Rule::Options(&Options { flags: "f", long: &["files"], operands: Operands::Kind(Name), ..OPTIONS })),
+        (
+            "show",
+            Rule::Options(&Options {
+                flags: "f",
+                long: &["files"],
+                operands: Operands::Kind(Name),
+                ..OPTIONS
+            }),
+        ),
     ],
 );
 
@@ -102,10 +146,36 @@ const BLACK: Rule = Rule::Options(&Options {
 const FLAKE8: Rule = Rule::Options(&Options {
     flags: "qv",
     valued: &[(Number, "j")],
-    long: &["benchmark", "count", "disable-noqa", "isolated", "quiet", "show-source", "statistics", "verbose"],
+    long: &[
+        "benchmark",
+        "count",
+        "disable-noqa",
+        "isolated",
+        "quiet",
+        "show-source",
+        "statistics",
+        "verbose",
+    ],
     long_valued: &[
-        (Number, &["jobs", "max-complexity", "max-doc-length", "max-line-length"]),
-        (Name, &["color", "extend-ignore", "extend-select", "ignore", "select"]),
+        (
+            Number,
+            &[
+                "jobs",
+                "max-complexity",
+                "max-doc-length",
+                "max-line-length",
+            ],
+        ),
+        (
+            Name,
+            &[
+                "color",
+                "extend-ignore",
+                "extend-select",
+                "ignore",
+                "select",
+            ],
+        ),
         (Text, &["exclude", "extend-exclude", "filename"]),
     ],
     ..CHECKS
@@ -150,7 +220,16 @@ const MYPY: Rule = Rule::Options(&Options {
         "warn-unused-ignores",
     ],
     long_valued: &[
-        (Name, &["disable-error-code", "enable-error-code", "follow-imports", "platform", "python-version"]),
+        (
+            Name,
+            &[
+                "disable-error-code",
+                "enable-error-code",
+                "follow-imports",
+                "platform",
+                "python-version",
+            ],
+        ),
         (Text, &["exclude"]),
     ],
     ..CHECKS
@@ -163,14 +242,30 @@ const PYLINT: Rule = Rule::Options(&Options {
     long: &["errors-only", "verbose"],
     long_valued: &[
         (Number, &["jobs", "fail-under", "max-line-length"]),
-        (Name, &["disable", "enable", "ignore", "recursive", "reports", "score"]),
+        (
+            Name,
+            &[
+                "disable",
+                "enable",
+                "ignore",
+                "recursive",
+                "reports",
+                "score",
+            ],
+        ),
         (Text, &["ignore-paths", "ignore-patterns"]),
     ],
     ..CHECKS
 });
 
 const PYRIGHT: Rule = Rule::Options(&Options {
-    long: &["outputjson", "skipunannotated", "stats", "verbose", "warnings"],
+    long: &[
+        "outputjson",
+        "skipunannotated",
+        "stats",
+        "verbose",
+        "warnings",
+    ],
     long_valued: &[(Name, &["level", "pythonplatform", "pythonversion"])],
     ..CHECKS
 });
@@ -179,13 +274,28 @@ const RUFF: Rule = Rule::Commands(
     &["--quiet", "-q", "--verbose", "-v"],
     &[
         ("check", Rule::Options(&RUFF_CHECK)),
-        ("format", Rule::Options(&Options { flags: "qv", needs: &["check", "diff"], ..RUFF_CHECK })),
+        (
+            "format",
+            Rule::Options(&Options {
+                flags: "qv",
+                needs: &["check", "diff"],
+                ..RUFF_CHECK
+            }),
+        ),
         ("linter", Rule::Options(&OPTIONS)),
-        ("rule", Rule::Options(&Options { long: &["all"], operands: Operands::Kind(Name), ..OPTIONS })),
+        (
+            "rule",
+            Rule::Options(&Options {
+                long: &["all"],
+                operands: Operands::Kind(Name),
+                ..OPTIONS
+            }),
+        ),
     ],
 );
 
-/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may say `fix = true`.
+/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may
+/// say `fix = true`.
 const RUFF_CHECK: Options = Options {
     flags: "neqv",
     long: &[
@@ -205,7 +315,16 @@ const RUFF_CHECK: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Name, &["extend-select", "ignore", "output-format", "select", "target-version"]),
+        (
+            Name,
+            &[
+                "extend-select",
+                "ignore",
+                "output-format",
+                "select",
+                "target-version",
+            ],
+        ),
         (Number, &["line-length"]),
         (Text, &["exclude", "extend-exclude"]),
     ],
@@ -213,8 +332,9 @@ const RUFF_CHECK: Options = Options {
     ..CHECKS
 };
 
-/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`, `--import-mode`: they load other
-/// code or empty directories. `-k` and `-m` are looked at more closely elsewhere.
+/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`,
+/// `--import-mode`: they load other code or empty directories. `-k` and `-m` are looked at more
+/// closely elsewhere.
 pub(crate) const PYTEST: Options = Options {
     flags: "qvxsl",
     valued: &[(Text, "km"), (Number, "n"), (Name, "rp")],
@@ -243,8 +363,29 @@ pub(crate) const PYTEST: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Number, &["durations", "durations-min", "maxfail", "numprocesses", "timeout", "verbosity"]),
-        (Name, &["capture", "color", "cov-report", "log-cli-level", "log-level", "show-capture", "tb"]),
+        (
+            Number,
+            &[
+                "durations",
+                "durations-min",
+                "maxfail",
+                "numprocesses",
+                "timeout",
+                "verbosity",
+            ],
+        ),
+        (
+            Name,
+            &[
+                "capture",
+                "color",
+                "cov-report",
+                "log-cli-level",
+                "log-level",
+                "show-capture",
+                "tb",
+            ],
+        ),
         (Text, &["deselect"]),
         (Path, &["ignore"]),
     ],
@@ -258,7 +399,10 @@ pub(crate) const UNITTEST: Options = Options {
     flags: "bcfqv",
     valued: &[(Text, "kpst")],
     long: &["buffer", "catch", "failfast", "locals", "quiet", "verbose"],
-    long_valued: &[(Number, &["durations"]), (Text, &["pattern", "start-directory", "top-level-directory"])],
+    long_valued: &[
+        (Number, &["durations"]),
+        (Text, &["pattern", "start-directory", "top-level-directory"]),
+    ],
     operands: Operands::Text,
     ..OPTIONS
 };

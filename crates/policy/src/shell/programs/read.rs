@@ -5,8 +5,8 @@ use super::{OPTIONS, Operands, Options, READS, Rule, Special};
 
 /// Whatever their arguments, these neither open a file of the caller's choice nor start a program.
 pub(crate) const FREE: &[&str] = &[
-    ":", "basename", "dirname", "echo", "expr", "false", "free", "groups", "id", "nproc", "pwd", "seq", "sleep", "tr",
-    "true", "tty", "type", "uname", "uptime", "which", "whoami",
+    ":", "basename", "dirname", "echo", "expr", "false", "free", "groups", "id", "nproc", "pwd",
+    "seq", "sleep", "tr", "true", "tty", "type", "uname", "uptime", "which", "whoami",
 ];
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
@@ -32,15 +32,44 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         "cat",
         Rule::Options(&Options {
             flags: "AbeEnstTuv",
-            long: &["number", "number-nonblank", "show-all", "show-ends", "show-tabs", "squeeze-blank"],
+            long: &[
+                "number",
+                "number-nonblank",
+                "show-all",
+                "show-ends",
+                "show-tabs",
+                "squeeze-blank",
+            ],
             ..READS
         }),
     ),
     ("cd", Rule::Special(Special::Cd)),
     ("cksum", Rule::Options(&READS)),
-    ("cmp", Rule::Options(&Options { flags: "bls", valued: &[(Number, "in")], long: &["silent", "quiet"], ..READS })),
-    ("column", Rule::Options(&Options { flags: "tx", valued: &[(Text, "s"), (Text, "N"), (Number, "c")], ..READS })),
-    ("comm", Rule::Options(&Options { flags: "123iz", long: &["nocheck-order", "check-order", "total"], ..READS })),
+    (
+        "cmp",
+        Rule::Options(&Options {
+            flags: "bls",
+            valued: &[(Number, "in")],
+            long: &["silent", "quiet"],
+            ..READS
+        }),
+    ),
+    (
+        "column",
+        Rule::Options(&Options {
+            flags: "tx",
+            valued: &[(Text, "s"), (Text, "N"), (Number, "c")],
+            ..READS
+        }),
+    ),
+    (
+        "comm",
+        Rule::Options(&Options {
+            flags: "123iz",
+            long: &["nocheck-order", "check-order", "total"],
+            ..READS
+        }),
+    ),
     ("command", Rule::Special(Special::Command)),
     ("continue", Rule::Options(&LOOP_CONTROL)),
     ("cp", Rule::Special(Special::Copy)),
@@ -51,7 +80,14 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         Rule::Options(&Options {
             flags: "ahHiklmPT",
             valued: &[(Name, "tx"), (Number, "B")],
-            long: &["all", "human-readable", "inodes", "print-type", "total", "si"],
+            long: &[
+                "all",
+                "human-readable",
+                "inodes",
+                "print-type",
+                "total",
+                "si",
+            ],
             ..READS
         }),
     ),
@@ -61,13 +97,32 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         Rule::Options(&Options {
             flags: "abcDhHklLmPsSx0",
             valued: &[(Number, "dBt")],
-            long: &["all", "apparent-size", "bytes", "human-readable", "one-file-system", "si", "summarize", "total"],
-            long_valued: &[(Number, &["block-size", "max-depth", "threshold"]), (Text, &["exclude"])],
+            long: &[
+                "all",
+                "apparent-size",
+                "bytes",
+                "human-readable",
+                "one-file-system",
+                "si",
+                "summarize",
+                "total",
+            ],
+            long_valued: &[
+                (Number, &["block-size", "max-depth", "threshold"]),
+                (Text, &["exclude"]),
+            ],
             ..READS
         }),
     ),
     ("exit", Rule::Options(&LOOP_CONTROL)),
-    ("expand", Rule::Options(&Options { flags: "i", valued: &[(Number, "t")], ..READS })),
+    (
+        "expand",
+        Rule::Options(&Options {
+            flags: "i",
+            valued: &[(Number, "t")],
+            ..READS
+        }),
+    ),
     // No `-m`, `-f`, `-C`, `-z`.
     (
         "file",
@@ -78,12 +133,33 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..OPTIONS
         }),
     ),
-    ("fold", Rule::Options(&Options { flags: "bs", valued: &[(Number, "w")], ..READS })),
+    (
+        "fold",
+        Rule::Options(&Options {
+            flags: "bs",
+            valued: &[(Number, "w")],
+            ..READS
+        }),
+    ),
     ("gawk", Rule::Special(Special::Awk)),
     ("head", Rule::Options(&HEAD)),
-    ("hexdump", Rule::Options(&Options { flags: "bcCdovx", valued: &[(Number, "ns"), (Text, "e")], ..READS })),
+    (
+        "hexdump",
+        Rule::Options(&Options {
+            flags: "bcCdovx",
+            valued: &[(Number, "ns"), (Text, "e")],
+            ..READS
+        }),
+    ),
     ("hostname", Rule::Options(&OPTIONS)),
-    ("join", Rule::Options(&Options { flags: "i", valued: &[(Text, "12aejotv")], ..READS })),
+    (
+        "join",
+        Rule::Options(&Options {
+            flags: "i",
+            valued: &[(Text, "12aejotv")],
+            ..READS
+        }),
+    ),
     ("jq", Rule::Special(Special::Jq)),
     ("ls", Rule::Options(&LS)),
     // No `-D`: it may write a file of devices.
@@ -101,9 +177,30 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("mkdir", Rule::Special(Special::MakeDirectory)),
     ("mv", Rule::Special(Special::Move)),
     ("nice", Rule::Special(Special::Nice)),
-    ("nl", Rule::Options(&Options { flags: "p", valued: &[(Text, "bdfhns"), (Number, "ilvw")], ..READS })),
-    ("od", Rule::Options(&Options { flags: "abcdfilosvx", valued: &[(Text, "tA"), (Number, "jNSw")], ..READS })),
-    ("paste", Rule::Options(&Options { flags: "sz", valued: &[(Text, "d")], ..READS })),
+    (
+        "nl",
+        Rule::Options(&Options {
+            flags: "p",
+            valued: &[(Text, "bdfhns"), (Number, "ilvw")],
+            ..READS
+        }),
+    ),
+    (
+        "od",
+        Rule::Options(&Options {
+            flags: "abcdfilosvx",
+            valued: &[(Text, "tA"), (Number, "jNSw")],
+            ..READS
+        }),
+    ),
+    (
+        "paste",
+        Rule::Options(&Options {
+            flags: "sz",
+            valued: &[(Text, "d")],
+            ..READS
+        }),
+    ),
     (
         "pgrep",
         Rule::Options(&Options {
@@ -125,7 +222,14 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("sha1sum", Rule::Options(&DIGEST)),
     ("sha256sum", Rule::Options(&DIGEST)),
     ("sha512sum", Rule::Options(&DIGEST)),
-    ("shasum", Rule::Options(&Options { flags: "bt", valued: &[(Number, "a")], ..READS })),
+    (
+        "shasum",
+        Rule::Options(&Options {
+            flags: "bt",
+            valued: &[(Number, "a")],
+            ..READS
+        }),
+    ),
     ("sort", Rule::Options(&SORT)),
     (
         "stat",
@@ -146,14 +250,34 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..OPTIONS
         }),
     ),
-    ("tac", Rule::Options(&Options { flags: "br", valued: &[(Text, "s")], ..READS })),
-    ("tail", Rule::Options(&Options { flags: "qvzfFr0123456789", ..HEAD })),
+    (
+        "tac",
+        Rule::Options(&Options {
+            flags: "br",
+            valued: &[(Text, "s")],
+            ..READS
+        }),
+    ),
+    (
+        "tail",
+        Rule::Options(&Options {
+            flags: "qvzfFr0123456789",
+            ..HEAD
+        }),
+    ),
     ("tee", Rule::Special(Special::Tee)),
     ("test", Rule::Special(Special::Test)),
     ("time", Rule::Special(Special::Time)),
     ("timeout", Rule::Special(Special::Timeout)),
     ("touch", Rule::Special(Special::Touch)),
-    ("unexpand", Rule::Options(&Options { flags: "a", valued: &[(Number, "t")], ..READS })),
+    (
+        "unexpand",
+        Rule::Options(&Options {
+            flags: "a",
+            valued: &[(Number, "t")],
+            ..READS
+        }),
+    ),
     ("uniq", Rule::Special(Special::OneFile(&UNIQ))),
     (
         "wc",
@@ -164,20 +288,48 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..READS
         }),
     ),
-    ("whereis", Rule::Options(&Options { flags: "bms", operands: Operands::Kind(Name), ..OPTIONS })),
+    (
+        "whereis",
+        Rule::Options(&Options {
+            flags: "bms",
+            operands: Operands::Kind(Name),
+            ..OPTIONS
+        }),
+    ),
     // No `-r`: it writes bytes.
-    ("xxd", Rule::Special(Special::OneFile(&Options { flags: "abeipu", valued: &[(Number, "cgls")], ..READS }))),
+    (
+        "xxd",
+        Rule::Special(Special::OneFile(&Options {
+            flags: "abeipu",
+            valued: &[(Number, "cgls")],
+            ..READS
+        })),
+    ),
 ];
 
 /// A number at most.
-const LOOP_CONTROL: Options = Options { operands: Operands::Exactly(&[]), ..OPTIONS };
+const LOOP_CONTROL: Options = Options {
+    operands: Operands::Exactly(&[]),
+    ..OPTIONS
+};
 
 /// No `-c`: the files to read would be named in a file.
-const DIGEST: Options = Options { flags: "btz", long: &["binary", "tag", "text", "zero"], ..READS };
+const DIGEST: Options = Options {
+    flags: "btz",
+    long: &["binary", "tag", "text", "zero"],
+    ..READS
+};
 
 const RESOLVE: Options = Options {
     flags: "efmnqsvzLP",
-    long: &["canonicalize", "canonicalize-existing", "canonicalize-missing", "no-newline", "quiet", "verbose"],
+    long: &[
+        "canonicalize",
+        "canonicalize-existing",
+        "canonicalize-missing",
+        "no-newline",
+        "quiet",
+        "verbose",
+    ],
     long_valued: &[(Path, &["relative-to", "relative-base"])],
     ..READS
 };
@@ -195,7 +347,16 @@ const CUT: Options = Options {
     flags: "nsz",
     valued: &[(Text, "bcdf")],
     long: &["complement", "only-delimited", "zero-terminated"],
-    long_valued: &[(Text, &["bytes", "characters", "delimiter", "fields", "output-delimiter"])],
+    long_valued: &[(
+        Text,
+        &[
+            "bytes",
+            "characters",
+            "delimiter",
+            "fields",
+            "output-delimiter",
+        ],
+    )],
     ..READS
 };
 
@@ -225,7 +386,10 @@ const LS: Options = Options {
     ],
     long_valued: &[
         (Text, &["hide", "ignore", "time-style"]),
-        (Name, &["format", "indicator-style", "sort", "time", "quoting-style"]),
+        (
+            Name,
+            &["format", "indicator-style", "sort", "time", "quoting-style"],
+        ),
         (Number, &["block-size", "width", "tabsize"]),
     ],
     long_optional: &[(Name, &["color", "hyperlink"])],
@@ -258,7 +422,15 @@ const DIFF: Options = Options {
     ],
     long_valued: &[
         (Number, &["width", "horizon-lines"]),
-        (Text, &["exclude", "label", "ignore-matching-lines", "show-function-line"]),
+        (
+            Text,
+            &[
+                "exclude",
+                "label",
+                "ignore-matching-lines",
+                "show-function-line",
+            ],
+        ),
     ],
     long_optional: &[(Name, &["color"]), (Number, &["unified", "context"])],
     ..READS
@@ -282,7 +454,11 @@ const SORT: Options = Options {
         "version-sort",
         "zero-terminated",
     ],
-    long_valued: &[(Text, &["field-separator", "key"]), (Number, &["buffer-size", "parallel"]), (Name, &["sort"])],
+    long_valued: &[
+        (Text, &["field-separator", "key"]),
+        (Number, &["buffer-size", "parallel"]),
+        (Name, &["sort"]),
+    ],
     long_optional: &[(Name, &["check"])],
     operands: Operands::Paths,
     ..OPTIONS

@@ -8,7 +8,14 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         "bun",
         Rule::Commands(
             &[],
-            &[("test", Rule::Options(&Options { long: &["bail"], long_valued: &[(Number, &["timeout"])], ..CHECKS }))],
+            &[(
+                "test",
+                Rule::Options(&Options {
+                    long: &["bail"],
+                    long_valued: &[(Number, &["timeout"])],
+                    ..CHECKS
+                }),
+            )],
         ),
     ),
     (
@@ -17,16 +24,41 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[
                 ("check", Rule::Options(&CHECKS)),
-                ("fmt", Rule::Options(&Options { long: &["check"], needs: &["check"], ..CHECKS })),
-                ("lint", Rule::Options(&Options { long: &["json", "compact"], ..CHECKS })),
-                ("test", Rule::Options(&Options { long: &["fail-fast", "quiet"], ..CHECKS })),
+                (
+                    "fmt",
+                    Rule::Options(&Options {
+                        long: &["check"],
+                        needs: &["check"],
+                        ..CHECKS
+                    }),
+                ),
+                (
+                    "lint",
+                    Rule::Options(&Options {
+                        long: &["json", "compact"],
+                        ..CHECKS
+                    }),
+                ),
+                (
+                    "test",
+                    Rule::Options(&Options {
+                        long: &["fail-fast", "quiet"],
+                        ..CHECKS
+                    }),
+                ),
             ],
         ),
     ),
     (
         "eslint",
         Rule::Options(&Options {
-            long: &["color", "no-color", "no-error-on-unmatched-pattern", "no-inline-config", "quiet"],
+            long: &[
+                "color",
+                "no-color",
+                "no-error-on-unmatched-pattern",
+                "no-inline-config",
+                "quiet",
+            ],
             long_valued: &[(Text, &["ext"]), (Number, &["max-warnings"])],
             ..CHECKS
         }),
@@ -48,28 +80,48 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         Rule::Options(&Options {
             flags: "qBoe",
             long: &["batch-mode", "offline", "quiet"],
-            operands: Operands::Exactly(&["compile", "test", "test-compile", "package", "verify", "validate"]),
+            operands: Operands::Exactly(&[
+                "compile",
+                "test",
+                "test-compile",
+                "package",
+                "verify",
+                "validate",
+            ]),
             ..OPTIONS
         }),
     ),
     ("node", Rule::Special(Special::Node)),
     ("npm", Rule::Commands(&["--silent", "-s"], NPM)),
-    ("pnpm", Rule::Commands(&["--silent", "-s", "-r", "--recursive"], PACKAGE_SCRIPTS)),
+    (
+        "pnpm",
+        Rule::Commands(&["--silent", "-s", "-r", "--recursive"], PACKAGE_SCRIPTS),
+    ),
     (
         "prettier",
         Rule::Options(&Options {
             flags: "clu",
-            long: &["check", "color", "ignore-unknown", "list-different", "no-color"],
+            long: &[
+                "check",
+                "color",
+                "ignore-unknown",
+                "list-different",
+                "no-color",
+            ],
             long_valued: &[(Name, &["log-level"])],
             ..CHECKS
         }),
     ),
     ("tsc", Rule::Either(&TSC, &TSC_CHECK)),
-    ("vitest", Rule::Commands(&[], &[("run", Rule::Options(&VITEST))])),
+    (
+        "vitest",
+        Rule::Commands(&[], &[("run", Rule::Options(&VITEST))]),
+    ),
     ("yarn", Rule::Commands(&["--silent", "-s"], PACKAGE_SCRIPTS)),
 ];
 
-/// Scripts and targets that by their names build, test or check. Others (`install`, `deploy`, `release`, `format`, …) ask.
+/// Scripts and targets that by their names build, test or check. Others (`install`, `deploy`,
+/// `release`, `format`, …) ask.
 const TARGETS: &[&str] = &[
     "all",
     "assemble",
@@ -102,7 +154,10 @@ const SCRIPT: Options = Options {
     trailing: Some(&CHECKS),
     ..OPTIONS
 };
-const NAMED: Rule = Rule::Options(&Options { operands: Operands::None, ..SCRIPT });
+const NAMED: Rule = Rule::Options(&Options {
+    operands: Operands::None,
+    ..SCRIPT
+});
 const LISTING: Rule = Rule::Options(&Options {
     flags: "a",
     long: &["all", "json", "prod"],
@@ -132,14 +187,25 @@ const PACKAGE_SCRIPTS: &[(&str, Rule)] = &[
 /// No `VAR=value` (it may be `SHELL=`), no `-f`, no `-C`, no `--eval`.
 const MAKE: Options = Options {
     flags: "knsBj0123456789",
-    long: &["always-make", "dry-run", "just-print", "keep-going", "no-print-directory", "silent"],
+    long: &[
+        "always-make",
+        "dry-run",
+        "just-print",
+        "keep-going",
+        "no-print-directory",
+        "silent",
+    ],
     long_optional: &[(Number, &["jobs"])],
     operands: Operands::Listed(TARGETS),
     ..OPTIONS
 };
 
 /// The whole project as its own settings say.
-const TSC: Rule = Rule::Options(&Options { flags: "b", long: &["build", "noEmit", "pretty", "strict"], ..OPTIONS });
+const TSC: Rule = Rule::Options(&Options {
+    flags: "b",
+    long: &["build", "noEmit", "pretty", "strict"],
+    ..OPTIONS
+});
 
 /// Settings of one's own only where nothing is written.
 const TSC_CHECK: Rule = Rule::Options(&Options {
@@ -150,10 +216,18 @@ const TSC_CHECK: Rule = Rule::Options(&Options {
     ..OPTIONS
 });
 
-/// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of node's own.
+/// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of
+/// node's own.
 pub(crate) const NODE_TEST: Options = Options {
     flags: "c",
-    long: &["check", "experimental-test-coverage", "no-warnings", "test", "test-force-exit", "test-only"],
+    long: &[
+        "check",
+        "experimental-test-coverage",
+        "no-warnings",
+        "test",
+        "test-force-exit",
+        "test-only",
+    ],
     long_valued: &[
         (Text, &["test-name-pattern", "test-skip-pattern"]),
         (Number, &["test-concurrency", "test-timeout"]),
@@ -161,7 +235,8 @@ pub(crate) const NODE_TEST: Options = Options {
     ..CHECKS
 };
 
-/// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load code. No `-u`: it rewrites.
+/// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load
+/// code. No `-u`: it rewrites.
 const JEST: Options = Options {
     flags: "ib",
     valued: &[(Text, "t")],
@@ -180,7 +255,10 @@ const JEST: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Text, &["testNamePattern", "testPathPattern", "testPathPatterns"]),
+        (
+            Text,
+            &["testNamePattern", "testPathPattern", "testPathPatterns"],
+        ),
         (Number, &["maxWorkers", "testTimeout"]),
     ],
     ..CHECKS
@@ -189,15 +267,29 @@ const JEST: Options = Options {
 const VITEST: Options = Options {
     valued: &[(Text, "t")],
     long: &["bail", "coverage", "passWithNoTests", "silent"],
-    long_valued: &[(Text, &["testNamePattern"]), (Number, &["maxWorkers", "retry", "testTimeout"])],
+    long_valued: &[
+        (Text, &["testNamePattern"]),
+        (Number, &["maxWorkers", "retry", "testTimeout"]),
+    ],
     ..CHECKS
 };
 
-/// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own options.
+/// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own
+/// options.
 const MOCHA: Options = Options {
     flags: "bc",
     valued: &[(Text, "fg"), (Number, "t")],
-    long: &["bail", "color", "exit", "forbid-only", "no-color", "recursive"],
-    long_valued: &[(Text, &["fgrep", "grep"]), (Number, &["retries", "timeout"])],
+    long: &[
+        "bail",
+        "color",
+        "exit",
+        "forbid-only",
+        "no-color",
+        "recursive",
+    ],
+    long_valued: &[
+        (Text, &["fgrep", "grep"]),
+        (Number, &["retries", "timeout"]),
+    ],
     ..CHECKS
 };

@@ -1,4 +1,5 @@
-//! Programs that look for text or files. The first operand of most is what to look for, the others are where.
+//! Programs that look for text or files. The first operand of most is what to look for, the others
+//! are where.
 
 use super::Kind::{Name, Number, Path, Text};
 use super::{OPTIONS, Operands, Options, READS, Rule, Special};
@@ -17,7 +18,14 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
         Rule::Options(&Options {
             flags: "adflpshDCnNiFrtuxv",
             valued: &[(Number, "L"), (Text, "IP")],
-            long: &["dirsfirst", "du", "gitignore", "noreport", "prune", "inodes"],
+            long: &[
+                "dirsfirst",
+                "du",
+                "gitignore",
+                "noreport",
+                "prune",
+                "inodes",
+            ],
             long_valued: &[(Number, &["filelimit"]), (Name, &["sort"])],
             separate_values: true,
             operands: Operands::Paths,
@@ -59,8 +67,14 @@ const GREP: Options = Options {
         "word-regexp",
     ],
     long_valued: &[
-        (Number, &["after-context", "before-context", "context", "max-count"]),
-        (Text, &["exclude", "exclude-dir", "include", "include-dir", "regexp"]),
+        (
+            Number,
+            &["after-context", "before-context", "context", "max-count"],
+        ),
+        (
+            Text,
+            &["exclude", "exclude-dir", "include", "include-dir", "regexp"],
+        ),
         (Name, &["binary-files", "devices", "directories"]),
         (Path, &["exclude-from", "file"]),
     ],
@@ -89,8 +103,20 @@ const FD: Options = Options {
         "strip-cwd-prefix",
     ],
     long_valued: &[
-        (Number, &["exact-depth", "max-depth", "max-results", "min-depth"]),
-        (Text, &["changed-before", "changed-within", "exclude", "extension", "size"]),
+        (
+            Number,
+            &["exact-depth", "max-depth", "max-results", "min-depth"],
+        ),
+        (
+            Text,
+            &[
+                "changed-before",
+                "changed-within",
+                "exclude",
+                "extension",
+                "size",
+            ],
+        ),
         (Name, &["color", "type"]),
     ],
     operands: Operands::PatternThenPaths(&[]),
@@ -100,7 +126,12 @@ const FD: Options = Options {
 /// Neither `--pre` nor `--hostname-bin` nor `-z`: those start programs. No `--ignore-file`.
 const RG: Options = Options {
     flags: "aclnNiIsSwxFPLuvoqpHU0h.",
-    valued: &[(Number, "ABCmMdj"), (Text, "egr"), (Name, "tTE"), (Path, "f")],
+    valued: &[
+        (Number, "ABCmMdj"),
+        (Text, "egr"),
+        (Name, "tTE"),
+        (Path, "f"),
+    ],
     long: &[
         "case-sensitive",
         "column",
@@ -144,9 +175,25 @@ const RG: Options = Options {
         "word-regexp",
     ],
     long_valued: &[
-        (Number, &["after-context", "before-context", "context", "max-columns", "max-count", "max-depth", "threads"]),
+        (
+            Number,
+            &[
+                "after-context",
+                "before-context",
+                "context",
+                "max-columns",
+                "max-count",
+                "max-depth",
+                "threads",
+            ],
+        ),
         (Text, &["glob", "iglob", "regexp", "replace"]),
-        (Name, &["color", "encoding", "sort", "sortr", "type", "type-not", "engine"]),
+        (
+            Name,
+            &[
+                "color", "encoding", "sort", "sortr", "type", "type-not", "engine",
+            ],
+        ),
         (Path, &["file"]),
     ],
     operands: Operands::PatternThenPaths(&["e", "f", "file", "files", "regexp", "type-list"]),

@@ -24,7 +24,13 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ),
         (
             "nextest",
-            Rule::Commands(&[], &[("run", Rule::Options(&CARGO_NEXTEST)), ("list", Rule::Options(&CARGO_NEXTEST))]),
+            Rule::Commands(
+                &[],
+                &[
+                    ("run", Rule::Options(&CARGO_NEXTEST)),
+                    ("list", Rule::Options(&CARGO_NEXTEST)),
+                ],
+            ),
         ),
         ("t", Rule::Options(&CARGO_TEST)),
         ("test", Rule::Options(&CARGO_TEST)),
@@ -34,14 +40,18 @@ pub(crate) const CARGO: Rule = Rule::Commands(
                 flags: "d",
                 valued: &[(Name, "pei")],
                 long: &["duplicates", "locked", "no-dedupe", "offline", "workspace"],
-                long_valued: &[(Name, &["edges", "invert", "package", "prefix"]), (Number, &["depth"])],
+                long_valued: &[
+                    (Name, &["edges", "invert", "package", "prefix"]),
+                    (Number, &["depth"]),
+                ],
                 ..OPTIONS
             }),
         ),
     ],
 );
 
-/// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or another place.
+/// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or
+/// another place.
 const CARGO_BUILD: Options = Options {
     flags: "rqv",
     valued: &[(Name, "pF"), (Number, "j")],
@@ -90,31 +100,59 @@ const CARGO_BUILD: Options = Options {
     ..OPTIONS
 };
 
-const CARGO_NEXTEST: Options = Options { operands: Operands::Kind(Test), ..CARGO_BUILD };
-const CARGO_TEST: Options = Options { trailing: Some(&LIBTEST), ..CARGO_NEXTEST };
-const CARGO_CLIPPY: Options = Options { trailing: Some(&LINTS), ..CARGO_BUILD };
+const CARGO_NEXTEST: Options = Options {
+    operands: Operands::Kind(Test),
+    ..CARGO_BUILD
+};
+const CARGO_TEST: Options = Options {
+    trailing: Some(&LIBTEST),
+    ..CARGO_NEXTEST
+};
+const CARGO_CLIPPY: Options = Options {
+    trailing: Some(&LINTS),
+    ..CARGO_BUILD
+};
 const CARGO_FMT: Options = Options {
     flags: "v",
     valued: &[(Name, "p")],
     long: &["all", "check", "verbose"],
     long_valued: &[(Name, &["package"])],
     needs: &["check"],
-    trailing: Some(&Options { long: &["check"], ..OPTIONS }),
+    trailing: Some(&Options {
+        long: &["check"],
+        ..OPTIONS
+    }),
     ..OPTIONS
 };
 
 /// A test binary's own options; `--logfile` would write a file.
 const LIBTEST: Options = Options {
     flags: "q",
-    long: &["exact", "ignored", "include-ignored", "list", "no-capture", "nocapture", "quiet", "show-output"],
-    long_valued: &[(Number, &["test-threads"]), (Test, &["skip"]), (Name, &["color"])],
+    long: &[
+        "exact",
+        "ignored",
+        "include-ignored",
+        "list",
+        "no-capture",
+        "nocapture",
+        "quiet",
+        "show-output",
+    ],
+    long_valued: &[
+        (Number, &["test-threads"]),
+        (Test, &["skip"]),
+        (Name, &["color"]),
+    ],
     operands: Operands::Kind(Test),
     ..OPTIONS
 };
 
 /// Lint levels only: other compiler options name linkers and other programs.
-const LINTS: Options =
-    Options { valued: &[(Name, "DWAF")], long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])], ..OPTIONS };
+const LINTS: Options = Options {
+    valued: &[(Name, "DWAF")],
+    long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])],
+    ..OPTIONS
+};
 
 pub(crate) const GO: Rule = Rule::Commands(
     &[],
@@ -129,7 +167,10 @@ pub(crate) const GO: Rule = Rule::Commands(
                 ..OPTIONS
             }),
         ),
-        ("list", Rule::Either(&Rule::Options(&GO_LIST), &Rule::Options(&GO_LIST_ALL))),
+        (
+            "list",
+            Rule::Either(&Rule::Options(&GO_LIST), &Rule::Options(&GO_LIST_ALL)),
+        ),
         (
             "mod",
             Rule::Commands(
@@ -155,7 +196,11 @@ pub(crate) const GO: Rule = Rule::Commands(
 );
 
 /// Without `-w` it prints.
-pub(crate) const GOFMT: Rule = Rule::Options(&Options { long: &["d", "e", "l", "s"], single_dash: true, ..CHECKS });
+pub(crate) const GOFMT: Rule = Rule::Options(&Options {
+    long: &["d", "e", "l", "s"],
+    single_dash: true,
+    ..CHECKS
+});
 
 /// No `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o`, `-C`.
 const GO_BUILD: Options = Options {
@@ -173,13 +218,21 @@ const GO_LIST: Options = Options {
     operands: Operands::Kind(Package),
     ..OPTIONS
 };
-const GO_LIST_ALL: Options = Options { operands: Operands::Exactly(&["all"]), ..GO_LIST };
+const GO_LIST_ALL: Options = Options {
+    operands: Operands::Exactly(&["all"]),
+    ..GO_LIST
+};
 
 const GO_TEST: Options = Options {
-    long: &["benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v"],
+    long: &[
+        "benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v",
+    ],
     long_valued: &[
         (Name, &["covermode", "shuffle", "tags", "coverpkg"]),
-        (Number, &["benchtime", "count", "cpu", "p", "parallel", "timeout"]),
+        (
+            Number,
+            &["benchtime", "count", "cpu", "p", "parallel", "timeout"],
+        ),
         (Text, &["bench", "list", "run", "skip"]),
         (Data, &["coverprofile"]),
     ],

@@ -79,14 +79,19 @@ const WITH_TEXT: &[&str] = &[
 /// Predicates with a file behind them to compare with.
 const WITH_PATH: &[&str] = &["-anewer", "-cnewer", "-newer", "-samefile"];
 
-/// Folders first, then an expression of known predicates: none that deletes, runs or writes (`-delete`, `-exec`, `-ok`,
-/// `-fprint`, …), and none that reads its folders from a file.
+/// Folders first, then an expression of known predicates: none that deletes, runs or writes
+/// (`-delete`, `-exec`, `-ok`, `-fprint`, …), and none that reads its folders from a file.
 pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
-    let unknown = |word: &Word| Finding::new(format!("find: {} is not known to be safe", word.text));
+    let unknown =
+        |word: &Word| Finding::new(format!("find: {} is not known to be safe", word.text));
     let mut words = arguments.iter().peekable();
-    while words.next_if(|word| matches!(word.exact(), Some("-H" | "-L" | "-P"))).is_some() {}
-    let starts_expression =
-        |word: &Word| word.text.starts_with('-') || ["!", "(", ")", ","].contains(&word.text.as_str());
+    while words
+        .next_if(|word| matches!(word.exact(), Some("-H" | "-L" | "-P")))
+        .is_some()
+    {}
+    let starts_expression = |word: &Word| {
+        word.text.starts_with('-') || ["!", "(", ")", ","].contains(&word.text.as_str())
+    };
     while let Some(folder) = words.next_if(|word| !starts_expression(word)) {
         if folder.may_be_any_option() {
             return Err(unknown(folder));
@@ -98,7 +103,9 @@ pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
         if ALONE.contains(&predicate) {
             continue;
         }
-        let Some(value) = words.next() else { return Err(unknown(word)) };
+        let Some(value) = words.next() else {
+            return Err(unknown(word));
+        };
         if value.splits || (value.value == Value::Pattern && value.may_be_any_option()) {
             return Err(unknown(value));
         }
@@ -115,8 +122,8 @@ pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     Ok(())
 }
 
-/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so a value that is not known must stand where it
-/// can only be text. A file that is looked at lies in the workspace.
+/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so a value that is not
+/// known must stand where it can only be text. A file that is looked at lies in the workspace.
 pub(super) fn test(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let tested = match arguments {
         [rest @ .., last] if last.text == "]" => rest,
@@ -125,7 +132,9 @@ pub(super) fn test(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let status = |word: &Word| matches!(word.text.as_str(), "$?" | "$#");
     let known = |word: &Word| {
         word.exact().is_some_and(|text| {
-            !text.contains(['[', '`', '/', '~']) && !text.contains("..") && !["-v", "-R", "-t"].contains(&text)
+            !text.contains(['[', '`', '/', '~'])
+                && !text.contains("..")
+                && !["-v", "-R", "-t"].contains(&text)
         })
     };
     match simple_test(scene, tested)? {
@@ -152,7 +161,9 @@ fn simple_test(scene: &Scene<'_>, tested: &[Word]) -> Result<bool, Finding> {
         [first, rest @ ..] if first.text == "!" => rest,
         _ => tested,
     };
-    let is = |word: &Word, operators: &[&str]| word.exact().is_some_and(|text| operators.contains(&text));
+    let is = |word: &Word, operators: &[&str]| {
+        word.exact().is_some_and(|text| operators.contains(&text))
+    };
     let text = |word: &Word| word.value != Value::Pattern && !word.splits;
     Ok(match tested {
         [only] => text(only),

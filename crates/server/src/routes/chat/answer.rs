@@ -6,8 +6,8 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
-    AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode, ErrorData, MessageAccepted,
-    MessageId, Role, TaskCompleted, TurnId, TurnStatus,
+    AcceptedStatus, AgentName, ChatEvent, ChatEventBody, ChatMode, DirectAnswer, ErrorCode,
+    ErrorData, MessageAccepted, MessageId, Role, TaskCompleted, TurnId, TurnStatus,
 };
 use codelab_runtime::{Item, Reader};
 use codelab_store::OwnedSession;
@@ -53,7 +53,12 @@ fn acceptance(first: Option<&ChatEventBody>) -> Response {
     let (message_id, status, workflow_id, position) = match first {
         Some(ChatEventBody::MessageQueued(queued)) => {
             let position = Some(queued.position);
-            (Some(queued.message_id.clone()), AcceptedStatus::Queued, queued.workflow_id.clone(), position)
+            (
+                Some(queued.message_id.clone()),
+                AcceptedStatus::Queued,
+                queued.workflow_id.clone(),
+                position,
+            )
         }
         Some(ChatEventBody::MessageCreated(created)) if created.message.role == Role::User => {
             let message_id = Some(created.message.message_id.clone());
@@ -67,12 +72,23 @@ fn acceptance(first: Option<&ChatEventBody>) -> Response {
         _ => (None, AcceptedStatus::Answered, None, None),
     };
     let is_planned = first.is_some_and(is_planned);
-    let mode = if is_planned { ChatMode::Orchestrated } else { ChatMode::Direct };
-    let answer = MessageAccepted { message_id, mode, status, workflow_id, position };
+    let mode = if is_planned {
+        ChatMode::Orchestrated
+    } else {
+        ChatMode::Direct
+    };
+    let answer = MessageAccepted {
+        message_id,
+        mode,
+        status,
+        workflow_id,
+        position,
+    };
     (StatusCode::ACCEPTED, Json(answer)).into_response()
 }
 
-/// Waits until the direct call to this agent ends or waits for somebody, but not for long for its turn to come.
+/// Waits until the direct call to this agent ends or waits for somebody, but not for long for its
+/// turn to come.
 pub(super) async fn direct(
     app: &App,
     session: &OwnedSession,
@@ -157,12 +173,18 @@ impl Seen {
             }
             Some(Item::Settled(status)) => return self.answer(status).map(Some),
             Some(Item::NotStored(error)) => {
-                return Err(ApiError::outcome_not_stored(error, self.user_message.as_ref()));
+                return Err(ApiError::outcome_not_stored(
+                    error,
+                    self.user_message.as_ref(),
+                ));
             }
             Some(Item::Delta(_) | Item::Gap { .. } | Item::StartOver { .. } | large!()) => {}
             // The server stops; the turn goes on when it is back.
             None => {
-                return Err(ApiError::new(ErrorCode::DbConnectionError, "The server is stopping; the turn goes on"));
+                return Err(ApiError::new(
+                    ErrorCode::DbConnectionError,
+                    "The server is stopping; the turn goes on",
+                ));
             }
         }
         Ok(None)
@@ -182,9 +204,11 @@ impl Seen {
 
     fn note(&mut self, event: ChatEvent) {
         self.queued = None;
-        let data = serde_json::to_value(&event.body).ok().and_then(|mut body| match body.get_mut("data") {
-            Some(Value::Object(data)) => Some(std::mem::take(data)),
-            _ => None,
+        let data = serde_json::to_value(&event.body).ok().and_then(|mut body| {
+            match body.get_mut("data") {
+                Some(Value::Object(data)) => Some(std::mem::take(data)),
+                _ => None,
+            }
         });
         match event.body {
             ChatEventBody::MessageQueued(queued) => {
@@ -204,7 +228,9 @@ impl Seen {
             }
             ChatEventBody::DirectAgentCall(call) => self.agent = call.agent,
             // The way back at the end is no agent's that answers.
-            ChatEventBody::AgentSwitched(switch) if !switch.to_agent.is_orchestrator() => self.agent = switch.to_agent,
+            ChatEventBody::AgentSwitched(switch) if !switch.to_agent.is_orchestrator() => {
+                self.agent = switch.to_agent
+            }
             ChatEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             ChatEventBody::Error(error) => self.error = Some(error.error),
             ChatEventBody::ToolCall(call) => {
@@ -221,7 +247,10 @@ impl Seen {
 
     fn answer(&mut self, status: TurnStatus) -> ApiResult<Response> {
         let Some(message_id) = self.user_message.clone() else {
-            return Err(ApiError::new(ErrorCode::DbReadError, "The turn's events could not be read"));
+            return Err(ApiError::new(
+                ErrorCode::DbReadError,
+                "The turn's events could not be read",
+            ));
         };
         let mut answer = DirectAnswer {
             message_id,
@@ -270,7 +299,9 @@ impl Seen {
                 answer.details = Some(error.details);
                 code
             }
-            TurnStatus::AwaitingToolResult | TurnStatus::AwaitingApproval | TurnStatus::AwaitingAnswer => {
+            TurnStatus::AwaitingToolResult
+            | TurnStatus::AwaitingApproval
+            | TurnStatus::AwaitingAnswer => {
                 answer.response_message_id = None;
                 answer.pending = self.pending.take();
                 StatusCode::OK
@@ -278,7 +309,9 @@ impl Seen {
         };
         let mut response = (code, Json(answer)).into_response();
         if let Some(seconds) = wait {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         Ok(response)
     }
@@ -315,9 +348,14 @@ mod tests {
             });
             let response = seen.answer(TurnStatus::Completed).expect("an answer");
             assert_eq!(response.status(), StatusCode::OK);
-            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+                .await
+                .expect("a body");
             let body: DirectAnswer = serde_json::from_slice(&body).expect("an answer");
-            assert_eq!((body.success, body.response.as_deref()), (success, Some("Stopped here.")));
+            assert_eq!(
+                (body.success, body.response.as_deref()),
+                (success, Some("Stopped here."))
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What waits for a person in a session: approvals and questions, and the audit of what was decided.
+//! What waits for a person in a session: approvals and questions, and the audit of what was
+//! decided.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -6,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, DirectAnswer, ErrorBody, ErrorCode, HitlDecision,
-    MessageAccepted, OpenApproval,
+    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, Digest, DirectAnswer, ErrorBody,
+    ErrorCode, HitlDecision, MessageAccepted, OpenApproval,
 };
 
 use super::super::frame::ChatFrame;
@@ -29,7 +30,10 @@ impl FromRequestParts<App> for CallPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let unknown = || ApiError::new(ErrorCode::ToolCallNotFound, "Tool call not found");
-        path_id(parts, app, "call_id").await.map(Self).ok_or_else(unknown)
+        path_id(parts, app, "call_id")
+            .await
+            .map(Self)
+            .ok_or_else(unknown)
     }
 }
 
@@ -47,11 +51,23 @@ impl FromRequestParts<App> for CallPath {
         Invalid,
     ),
 )]
-pub(in super::super) async fn list(State(app): State<App>, chat: MyChat, page: Page) -> ApiResult<Json<ApprovalList>> {
+pub(in super::super) async fn list(
+    State(app): State<App>,
+    chat: MyChat,
+    page: Page,
+) -> ApiResult<Json<ApprovalList>> {
     app.runtime.touch_chat(&chat.row).await?;
-    let (open, total) = chat.mine.open_approvals(Some(chat.row.key), page.limit, page.offset).await?;
+    let (open, total) = chat
+        .mine
+        .open_approvals(Some(chat.row.key), page.limit, page.offset)
+        .await?;
     let approvals = open.into_iter().map(shown).collect();
-    Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(ApprovalList {
+        approvals,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// Decide about a tool call, a plan or a budget
@@ -79,14 +95,17 @@ pub(in super::super) async fn decide(
     let digest = body.digest.as_deref().map(Digest::from_wire);
     let decision = decisions::decision(body)?;
     let decided_by = chat.user.id().to_string();
-    app.runtime.chat_decide(&chat.row, call_id, decision, digest, decided_by).await?;
+    app.runtime
+        .chat_decide(&chat.row, call_id, decision, digest, decided_by)
+        .await?;
     ack(&chat).await
 }
 
 /// Answer a question
 ///
-/// The answer is a user's message of the session, so the reply is that of a message: its events with
-/// `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a plan is answered at once.
+/// The answer is a user's message of the session, so the reply is that of a message: its events
+/// with `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a
+/// plan is answered at once.
 #[utoipa::path(
     post,
     path = "/my/chat/{session_id}/questions/{call_id}/answer",
@@ -114,9 +133,14 @@ pub(in super::super) async fn answer(
     headers: HeaderMap,
     JsonBody(body): JsonBody<AnswerQuestion>,
 ) -> ApiResult<Response> {
-    let text = body.answer.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("answer"))?;
+    let text = body
+        .answer
+        .filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| ApiError::missing("answer"))?;
     // Before the answer is taken: one whose stream is refused is not given.
-    let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
+    let place = wants_events(&headers)
+        .then(|| app.runtime.shares().stream(chat.user.id()))
+        .transpose()?;
     // While a direct call waits for its answer, its agent is the session's.
     let agent = state_of(&chat.row)?.current_agent().clone();
     let reader = app.runtime.chat_answer(&chat.row, call_id, text).await?;
@@ -144,12 +168,24 @@ pub(in super::super) async fn audit(State(app): State<App>, chat: MyChat) -> Api
 }
 
 pub(super) fn shown(row: codelab_store::OpenApproval) -> OpenApproval {
-    OpenApproval { session_id: row.session_id, project_id: row.project_id, approval: row.info }
+    OpenApproval {
+        session_id: row.session_id,
+        project_id: row.project_id,
+        approval: row.info,
+    }
 }
 
 async fn ack(chat: &MyChat) -> ApiResult<Json<ChatAck>> {
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
-    let status =
-        serde_json::from_str::<codelab_engine::Session>(&row.state).ok().and_then(|session| session.suspended());
-    Ok(Json(ChatAck { session_id: chat.id().clone(), status }))
+    let row = chat
+        .mine
+        .session(chat.id())
+        .await?
+        .ok_or_else(ApiError::no_session)?;
+    let status = serde_json::from_str::<codelab_engine::Session>(&row.state)
+        .ok()
+        .and_then(|session| session.suspended());
+    Ok(Json(ChatAck {
+        session_id: chat.id().clone(),
+        status,
+    }))
 }

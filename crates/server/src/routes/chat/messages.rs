@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use codelab_protocol::{
-    CallerContext, ChatCancelled, DirectAnswer, ErrorBody, MessageAccepted, MessageList, Role, SendMessage,
+    CallerContext, ChatCancelled, DirectAnswer, ErrorBody, MessageAccepted, MessageList, Role,
+    SendMessage,
 };
 use codelab_runtime::ChatMessage;
 use serde::Deserialize;
@@ -23,8 +24,9 @@ use crate::sse;
 
 /// Send a message: to the agent it names, else it is planned
 ///
-/// With `Accept: text/event-stream` the answer is the message's events until its turn ends or suspends. Otherwise a
-/// direct call waits for its answer, and a planned one is answered at once with its `workflow_id`.
+/// With `Accept: text/event-stream` the answer is the message's events until its turn ends or
+/// suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
+/// with its `workflow_id`.
 #[utoipa::path(
     post,
     path = "/my/chat/{session_id}/message",
@@ -51,9 +53,15 @@ pub(in super::super) async fn send(
     headers: HeaderMap,
     JsonBody(body): JsonBody<SendMessage>,
 ) -> ApiResult<Response> {
-    let text = body.content.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("content"))?;
+    let text = body
+        .content
+        .filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| ApiError::missing("content"))?;
     let target = body.target_agent;
-    if target.as_ref().is_some_and(|target| target.trim().is_empty()) {
+    if target
+        .as_ref()
+        .is_some_and(|target| target.trim().is_empty())
+    {
         let why = "target_agent must name an agent; leave it out to have the request planned";
         return Err(ApiError::invalid(why).with("field", "target_agent"));
     }
@@ -64,9 +72,16 @@ pub(in super::super) async fn send(
         household_id: identity.household_id.clone(),
         locale: identity.locale.clone(),
     };
-    let message = ChatMessage { text, target, client_message_id: body.client_message_id, caller };
+    let message = ChatMessage {
+        text,
+        target,
+        client_message_id: body.client_message_id,
+        caller,
+    };
     // Before the message is taken: one whose stream is refused is not said.
-    let place = wants_events(&headers).then(|| app.runtime.shares().stream(chat.user.id())).transpose()?;
+    let place = wants_events(&headers)
+        .then(|| app.runtime.shares().stream(chat.user.id()))
+        .transpose()?;
     let sent = app.runtime.chat_message(&chat.row, message).await?;
     if let Some(place) = place {
         return Ok(sse::chat_response(sent.reader, chat.id().clone(), place));
@@ -78,9 +93,14 @@ pub(in super::super) async fn send(
 }
 
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepted = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|part| {
-        part.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+        part.split(';')
+            .next()
+            .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
     })
 }
 
@@ -110,9 +130,17 @@ pub(in super::super) async fn list(
     page: Page,
     Params(query): Params<RoleQuery>,
 ) -> ApiResult<Json<MessageList>> {
-    let (stored, total) = chat.mine.messages(chat.row.key, page.limit, page.offset, query.role).await?;
+    let (stored, total) = chat
+        .mine
+        .messages(chat.row.key, page.limit, page.offset, query.role)
+        .await?;
     let messages = stored.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(MessageList { messages, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(MessageList {
+        messages,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// The events of a session, from any number on
@@ -136,7 +164,9 @@ pub(in super::super) async fn events(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let room = app.runtime.shares().stream(chat.user.id())?;
-    let reader = app.runtime.chat_events(&chat.row, after(&headers, &place)?, place.follows());
+    let reader = app
+        .runtime
+        .chat_events(&chat.row, after(&headers, &place)?, place.follows());
     Ok(sse::chat_response(reader, chat.id().clone(), room))
 }
 
@@ -170,8 +200,14 @@ pub(in super::super) async fn cancel(
     let drop_queue = match queue.queue.as_deref() {
         None => false,
         Some("drop") => true,
-        Some(_) => return Err(ApiError::invalid("queue must be drop or absent").with("field", "queue")),
+        Some(_) => {
+            return Err(ApiError::invalid("queue must be drop or absent").with("field", "queue"));
+        }
     };
     let (view, cancelled) = app.runtime.cancel_chat(&chat.row, drop_queue).await?;
-    Ok(Json(ChatCancelled { session_id: chat.id().clone(), cancelled, queued: view.queued }))
+    Ok(Json(ChatCancelled {
+        session_id: chat.id().clone(),
+        cancelled,
+        queued: view.queued,
+    }))
 }

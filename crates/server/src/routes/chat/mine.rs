@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use codelab_protocol::{AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport};
+use codelab_protocol::{
+    AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport,
+};
 
 use super::super::frame::ChatFrame;
 use super::super::paging::{Page, PageQuery};
@@ -18,8 +20,8 @@ use crate::users::User;
 
 /// Everything that happens in the user's sessions, from now on
 ///
-/// Each event is one of its session's log, with that log's `seq`. A reader that falls too far behind is cut; what it
-/// missed is in the sessions' own event streams.
+/// Each event is one of its session's log, with that log's `seq`. A reader that falls too far
+/// behind is cut; what it missed is in the sessions' own event streams.
 #[utoipa::path(
     get,
     path = "/my/events",
@@ -29,7 +31,10 @@ use crate::users::User;
 )]
 pub(in super::super) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
     let place = app.runtime.shares().stream(user.id())?;
-    Ok(sse::user_response(app.runtime.user_events(user.id()), place))
+    Ok(sse::user_response(
+        app.runtime.user_events(user.id()),
+        place,
+    ))
 }
 
 /// Everything that waits for a decision of the user
@@ -52,7 +57,12 @@ pub(in super::super) async fn approvals(
         (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
     }
     let approvals = open.into_iter().map(shown).collect();
-    Ok(Json(ApprovalList { approvals, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(ApprovalList {
+        approvals,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// What the user's model calls used
@@ -81,7 +91,12 @@ pub(in super::super) async fn usage(
     let agents = report.by_agent.into_iter();
     Ok(Json(UsageReport {
         total: total(report.total),
-        projects: projects.map(|row| ProjectUsage { project_id: row.project_id, usage: total(row.usage) }).collect(),
+        projects: projects
+            .map(|row| ProjectUsage {
+                project_id: row.project_id,
+                usage: total(row.usage),
+            })
+            .collect(),
         sessions: sessions
             .map(|row| SessionUsage {
                 session_id: row.session_id,
@@ -91,7 +106,11 @@ pub(in super::super) async fn usage(
             })
             .collect(),
         agents: agents
-            .map(|row| AgentUsage { project_id: row.project_id, agent: row.agent, usage: total(row.usage) })
+            .map(|row| AgentUsage {
+                project_id: row.project_id,
+                agent: row.agent,
+                usage: total(row.usage),
+            })
             .collect(),
     }))
 }

@@ -24,7 +24,10 @@ impl FromRequestParts<App> for PlanPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "plan_id").await.map(Self).ok_or_else(no_plan)
+        path_id(parts, app, "plan_id")
+            .await
+            .map(Self)
+            .ok_or_else(no_plan)
     }
 }
 
@@ -35,7 +38,10 @@ impl FromRequestParts<App> for TaskPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "task_id").await.map(Self).ok_or_else(no_task)
+        path_id(parts, app, "task_id")
+            .await
+            .map(Self)
+            .ok_or_else(no_task)
     }
 }
 
@@ -54,9 +60,17 @@ impl FromRequestParts<App> for TaskPath {
     ),
 )]
 pub(in super::super) async fn list(chat: MyChat, page: Page) -> ApiResult<Json<PlanList>> {
-    let (rows, total) = chat.mine.plans(chat.row.key, page.limit, page.offset).await?;
+    let (rows, total) = chat
+        .mine
+        .plans(chat.row.key, page.limit, page.offset)
+        .await?;
     let plans = rows.into_iter().map(|row| row.plan).collect();
-    Ok(Json(PlanList { plans, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(PlanList {
+        plans,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// One plan with the state of its tasks
@@ -78,7 +92,8 @@ pub(in super::super) async fn get(chat: MyChat, PlanPath(id): PlanPath) -> ApiRe
 
 /// Approve, reject or edit a plan that waits
 ///
-/// An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan waiting.
+/// An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan
+/// waiting.
 #[utoipa::path(
     post,
     path = "/my/chat/{session_id}/plans/{plan_id}/decision",
@@ -104,24 +119,31 @@ pub(in super::super) async fn decide(
     let text = body.decision.ok_or_else(|| ApiError::missing("decision"))?;
     let decision = match text.to_ascii_lowercase().as_str() {
         "approve" => Decision::Approve { remember: false },
-        "reject" => Decision::Reject { feedback: body.feedback },
+        "reject" => Decision::Reject {
+            feedback: body.feedback,
+        },
         "edit" => {
             let tasks = body.tasks.ok_or_else(|| ApiError::missing("tasks"))?;
-            Decision::Edit { arguments: Map::from_iter([("tasks".to_owned(), tasks)]) }
+            Decision::Edit {
+                arguments: Map::from_iter([("tasks".to_owned(), tasks)]),
+            }
         }
         _ => return Err(decisions::unknown(&text)),
     };
     let digest = body.digest.as_deref().map(Digest::from_wire);
     let call_id = CallId::parse(id.as_str()).map_err(|_| no_plan())?;
     let decided_by = chat.user.id().to_string();
-    app.runtime.chat_decide(&chat.row, call_id, decision, digest, decided_by).await.map_err(|error| {
-        let error = ApiError::from(error);
-        // A plan that exists and does not wait was decided, or never asked.
-        if error.code() == ErrorCode::PendingApprovalNotFound {
-            return ApiError::new(ErrorCode::Conflict, "The plan does not wait for a decision");
-        }
-        error
-    })?;
+    app.runtime
+        .chat_decide(&chat.row, call_id, decision, digest, decided_by)
+        .await
+        .map_err(|error| {
+            let error = ApiError::from(error);
+            // A plan that exists and does not wait was decided, or never asked.
+            if error.code() == ErrorCode::PendingApprovalNotFound {
+                return ApiError::new(ErrorCode::Conflict, "The plan does not wait for a decision");
+            }
+            error
+        })?;
     Ok(Json(plan(&chat, &id).await?))
 }
 
@@ -177,13 +199,26 @@ pub(in super::super) async fn task_messages(
     if !plan.tasks.iter().any(|known| known.id == task) {
         return Err(no_task());
     }
-    let (stored, total) = chat.mine.task_messages(chat.row.key, &id, &task, page.limit, page.offset).await?;
+    let (stored, total) = chat
+        .mine
+        .task_messages(chat.row.key, &id, &task, page.limit, page.offset)
+        .await?;
     let messages = stored.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(MessageList { messages, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(MessageList {
+        messages,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 async fn plan(chat: &MyChat, id: &PlanId) -> ApiResult<Plan> {
-    Ok(chat.mine.plan(chat.row.key, id).await?.ok_or_else(no_plan)?.plan)
+    Ok(chat
+        .mine
+        .plan(chat.row.key, id)
+        .await?
+        .ok_or_else(no_plan)?
+        .plan)
 }
 
 fn no_plan() -> ApiError {

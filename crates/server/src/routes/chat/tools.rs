@@ -5,7 +5,8 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorBody, ErrorCode, ResultAck,
+    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorBody,
+    ErrorCode, ResultAck,
 };
 use codelab_runtime::{ResultTaken, SpaceKey};
 use serde_json::{Value, json};
@@ -29,13 +30,17 @@ impl FromRequestParts<App> for ClientPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "client_id").await.map(Self).ok_or_else(no_client)
+        path_id(parts, app, "client_id")
+            .await
+            .map(Self)
+            .ok_or_else(no_client)
     }
 }
 
 /// Attach a client, or say that it is still there
 ///
-/// A client that is not heard of for a minute is taken for gone: attaching again, claiming and sending results count.
+/// A client that is not heard of for a minute is taken for gone: attaching again, claiming and
+/// sending results count.
 #[utoipa::path(
     post,
     path = "/my/projects/{project_id}/clients",
@@ -58,10 +63,16 @@ pub(in super::super) async fn attach(
     JsonBody(body): JsonBody<AttachClient>,
 ) -> ApiResult<(StatusCode, Json<AttachedClient>)> {
     if !SANDBOXES.contains(&body.sandbox.as_str()) {
-        return Err(fields::wrong("sandbox", "must be bwrap+landlock, bwrap, landlock or none"));
+        return Err(fields::wrong(
+            "sandbox",
+            "must be bwrap+landlock, bwrap, landlock or none",
+        ));
     }
     let workspace = fields::workspace(body.workspace)?;
-    let space = app.runtime.space(SpaceKey { user: user.id(), project: project.id() });
+    let space = app.runtime.space(SpaceKey {
+        user: user.id(),
+        project: project.id(),
+    });
     let attached = space.attach_client(&body.client_id, &workspace, &body.sandbox);
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
@@ -89,7 +100,10 @@ pub(in super::super) async fn detach(
     MyProject(project): MyProject,
     ClientPath(client_id): ClientPath,
 ) -> ApiResult<StatusCode> {
-    let space = app.runtime.space(SpaceKey { user: user.id(), project: project.id() });
+    let space = app.runtime.space(SpaceKey {
+        user: user.id(),
+        project: project.id(),
+    });
     match app.runtime.detach_client(&space, &client_id).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(no_client()),
@@ -118,8 +132,14 @@ pub(in super::super) async fn claim(
     CallPath(call_id): CallPath,
     JsonBody(body): JsonBody<ClaimCall>,
 ) -> ApiResult<Json<CallClaimed>> {
-    let lease_seconds = app.runtime.claim(&chat.row, call_id, body.client_id).await?;
-    Ok(Json(CallClaimed { claimed: true, lease_seconds }))
+    let lease_seconds = app
+        .runtime
+        .claim(&chat.row, call_id, body.client_id)
+        .await?;
+    Ok(Json(CallClaimed {
+        claimed: true,
+        lease_seconds,
+    }))
 }
 
 /// Send what a tool call gave
@@ -150,8 +170,14 @@ pub(in super::super) async fn result(
         (None, None) => return Err(ApiError::missing("result")),
         (Some(_), Some(_)) => return Err(ApiError::invalid("Send result or error, not both")),
     };
-    let taken = app.runtime.client_result(&chat.row, call_id.clone(), body.client_id, result).await?;
-    Ok(Json(ResultAck { call_id, duplicate: taken == ResultTaken::Duplicate }))
+    let taken = app
+        .runtime
+        .client_result(&chat.row, call_id.clone(), body.client_id, result)
+        .await?;
+    Ok(Json(ResultAck {
+        call_id,
+        duplicate: taken == ResultTaken::Duplicate,
+    }))
 }
 
 fn no_client() -> ApiError {

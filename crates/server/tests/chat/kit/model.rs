@@ -9,15 +9,22 @@ pub fn is_planning(body: &Value) -> bool {
 
 /// Whether the model is asked to make one answer of the tasks' results.
 pub fn is_joining(body: &Value) -> bool {
-    body["messages"][0]["content"].as_str().is_some_and(|text| text.starts_with("Several agents worked"))
+    body["messages"][0]["content"]
+        .as_str()
+        .is_some_and(|text| text.starts_with("Several agents worked"))
 }
 
 /// Whether an agent is asked, and the last thing said to it begins like this.
 pub fn says(text: &'static str) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
     move |body| {
         let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let said = messages.iter().rev().find(|message| message["role"] == "user");
-        let said = said.and_then(|message| message["content"].as_str()).unwrap_or_default();
+        let said = messages
+            .iter()
+            .rev()
+            .find(|message| message["role"] == "user");
+        let said = said
+            .and_then(|message| message["content"].as_str())
+            .unwrap_or_default();
         !is_planning(body) && !is_joining(body) && said.starts_with(text)
     }
 }

@@ -36,11 +36,23 @@ impl Stream {
         if status != 200 {
             panic!("no stream but {status}: {}", response.text().await.unwrap());
         }
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+        };
         assert_eq!(header("content-type"), "text/event-stream");
-        assert_eq!((header("cache-control"), header("x-accel-buffering")), ("no-store", "no"));
-        Self { response, decoder: SseDecoder::new(MAX_EVENT_BYTES), ready: VecDeque::new() }
+        assert_eq!(
+            (header("cache-control"), header("x-accel-buffering")),
+            ("no-store", "no")
+        );
+        Self {
+            response,
+            decoder: SseDecoder::new(MAX_EVENT_BYTES),
+            ready: VecDeque::new(),
+        }
     }
 
     /// The next event; none at the end.
@@ -49,7 +61,9 @@ impl Stream {
             if let Some(event) = self.ready.pop_front() {
                 return Some(read(&event));
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("something comes in time");
+            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk())
+                .await
+                .expect("something comes in time");
             let bytes = chunk.expect("the stream can be read")?;
             self.decoder.push(&bytes, &mut self.ready).unwrap();
         }
@@ -67,7 +81,9 @@ impl Stream {
     pub async fn until(&mut self, kind: &str, fits: impl Fn(&Value) -> bool) -> Event {
         let mut passed = Vec::new();
         loop {
-            let Some(event) = self.next().await else { panic!("no fitting {kind}, only {passed:?}") };
+            let Some(event) = self.next().await else {
+                panic!("no fitting {kind}, only {passed:?}")
+            };
             if event.kind == kind && fits(&event.data) {
                 return event;
             }
@@ -92,7 +108,11 @@ impl Stream {
 impl Seen {
     /// The stored events' types, in order, without what is left out.
     pub fn kinds(&self) -> Vec<&str> {
-        self.0.iter().filter(|event| event.id.is_some()).map(|event| event.kind.as_str()).collect()
+        self.0
+            .iter()
+            .filter(|event| event.id.is_some())
+            .map(|event| event.kind.as_str())
+            .collect()
     }
 
     /// How the turn stood when the stream ended.
@@ -104,7 +124,11 @@ impl Seen {
     }
 
     pub fn all(&self, kind: &str) -> Vec<&Value> {
-        self.0.iter().filter(|event| event.kind == kind).map(|event| &event.data).collect()
+        self.0
+            .iter()
+            .filter(|event| event.kind == kind)
+            .map(|event| &event.data)
+            .collect()
     }
 
     /// The data of the one event of this type.
@@ -112,14 +136,21 @@ impl Seen {
     pub fn one(&self, kind: &str) -> &Value {
         match self.all(kind).as_slice() {
             [only] => only,
-            others => panic!("{} events of type {kind} in {:?}", others.len(), self.kinds()),
+            others => panic!(
+                "{} events of type {kind} in {:?}",
+                others.len(),
+                self.kinds()
+            ),
         }
     }
 
     /// The place of the first event of this type that fits.
     #[track_caller]
     pub fn place(&self, kind: &str, fits: impl Fn(&Value) -> bool) -> usize {
-        let found = self.0.iter().position(|event| event.kind == kind && fits(&event.data));
+        let found = self
+            .0
+            .iter()
+            .position(|event| event.kind == kind && fits(&event.data));
         found.unwrap_or_else(|| panic!("no fitting {kind} in {:?}", self.kinds()))
     }
 
@@ -130,12 +161,27 @@ impl Seen {
 
 fn read(event: &SseEvent) -> Event {
     let whole: Value = serde_json::from_str(&event.data).expect("an event is JSON");
-    let id = event.id.as_ref().map(|id| id.parse().expect("an id is a number"));
+    let id = event
+        .id
+        .as_ref()
+        .map(|id| id.parse().expect("an id is a number"));
     let data = whole.get("data").cloned().unwrap_or(Value::Null);
     if event.event != "done" {
         assert_eq!(whole["type"], event.event.as_str(), "{whole}");
-        assert_eq!(whole["seq"].as_u64(), id.or(whole["seq"].as_u64()), "{whole}");
-        assert!(whole["session_id"].is_string() && whole["timestamp"].is_string(), "{whole}");
+        assert_eq!(
+            whole["seq"].as_u64(),
+            id.or(whole["seq"].as_u64()),
+            "{whole}"
+        );
+        assert!(
+            whole["session_id"].is_string() && whole["timestamp"].is_string(),
+            "{whole}"
+        );
     }
-    Event { id, kind: event.event.clone(), data, whole }
+    Event {
+        id,
+        kind: event.event.clone(),
+        data,
+        whole,
+    }
 }

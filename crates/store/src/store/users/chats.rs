@@ -1,7 +1,7 @@
 //! A user's sessions in projects: listed, renamed, and read.
 //!
-//! A session's key is no proof of anything: every query asks again whose session it is. What is another user's, of the
-//! other realm, or deleted is not there.
+//! A session's key is no proof of anything: every query asks again whose session it is. What is
+//! another user's, of the other realm, or deleted is not there.
 
 use std::ops::Deref;
 
@@ -40,14 +40,21 @@ macro_rules! list_sessions {
         )
     };
 }
-const SESSIONS: &str = list_sessions!("user_id = $1", " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3");
+const SESSIONS: &str = list_sessions!(
+    "user_id = $1",
+    " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3"
+);
 // The sign keeps planners from going through all of the user's sessions instead of the project's.
-const SESSIONS_OF_PROJECT: &str =
-    list_sessions!("+user_id = $1 AND project_id = $2", " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4");
+const SESSIONS_OF_PROJECT: &str = list_sessions!(
+    "+user_id = $1 AND project_id = $2",
+    " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4"
+);
 const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
-const COUNT_SESSIONS_OF_PROJECT: &str = my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
+const COUNT_SESSIONS_OF_PROJECT: &str =
+    my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
 
-// Whatever is not over runs, has a deadline, or waits for somebody to decide, to answer or to run something.
+// Whatever is not over runs, has a deadline, or waits for somebody to decide, to answer or to run
+// something.
 const UNFINISHED: &str = my_sessions!(
     "id, session_id, state",
     "+user_id = $1 AND project_id = $2",
@@ -57,7 +64,8 @@ const UNFINISHED: &str = my_sessions!(
      ORDER BY +id LIMIT $4"
 );
 
-const RENAME: &str = "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
+const RENAME: &str =
+    "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
 
 /// `$1` is the session and `$2` its user.
 macro_rules! of_my_session {
@@ -73,24 +81,38 @@ pub(super) use of_my_session;
 
 macro_rules! select_messages {
     ($rest:literal) => {
-        concat!("SELECT ", message_columns!(), " FROM messages", of_my_session!($rest))
+        concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM messages",
+            of_my_session!($rest)
+        )
     };
 }
 macro_rules! list_messages {
     ($rest:literal) => {
         SizedList {
-            sizes: concat!("SELECT ", message_bytes!(), " FROM messages", of_my_session!($rest)),
+            sizes: concat!(
+                "SELECT ",
+                message_bytes!(),
+                " FROM messages",
+                of_my_session!($rest)
+            ),
             rows: select_messages!($rest),
             decode: message,
         }
     };
 }
 const MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord LIMIT $3 OFFSET $4");
-const MESSAGES_OF_ROLE: SizedList<StoredMessage> = list_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
+const MESSAGES_OF_ROLE: SizedList<StoredMessage> =
+    list_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
 const LAST_MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord DESC LIMIT $3");
 const REQUEST: &str = select_messages!(" AND turn = $3 AND role = 'user' ORDER BY ord LIMIT 1");
 const COUNT_MESSAGES: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(""));
-const COUNT_MESSAGES_OF_ROLE: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(" AND role = $3"));
+const COUNT_MESSAGES_OF_ROLE: &str = concat!(
+    "SELECT COUNT(*) FROM messages",
+    of_my_session!(" AND role = $3")
+);
 
 macro_rules! list_task_messages {
     ($select:expr) => {
@@ -107,8 +129,10 @@ const TASK_MESSAGES: SizedList<StoredMessage> = SizedList {
     rows: list_task_messages!(message_columns!()),
     decode: message,
 };
-const COUNT_TASK_MESSAGES: &str =
-    concat!("SELECT COUNT(*) FROM task_messages", of_my_session!(" AND plan_id = $3 AND task_id = $4"));
+const COUNT_TASK_MESSAGES: &str = concat!(
+    "SELECT COUNT(*) FROM task_messages",
+    of_my_session!(" AND plan_id = $3 AND task_id = $4")
+);
 
 macro_rules! select_plans {
     ($select:literal, $rest:literal) => {
@@ -120,7 +144,10 @@ const PLANS: SizedList<PlanRow> = SizedList {
         "CAST(OCTET_LENGTH(body) AS BIGINT)",
         " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"
     ),
-    rows: select_plans!("turn, created_at, updated_at, body", " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"),
+    rows: select_plans!(
+        "turn, created_at, updated_at, body",
+        " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"
+    ),
     decode: plan_row,
 };
 const COUNT_PLANS: &str = select_plans!("COUNT(*)", "");
@@ -150,15 +177,18 @@ macro_rules! list_open_approvals {
         }
     };
 }
-const OPEN_APPROVALS: SizedList<OpenApproval> =
-    list_open_approvals!(" ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3");
+const OPEN_APPROVALS: SizedList<OpenApproval> = list_open_approvals!(
+    " ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3"
+);
 const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
-const OPEN_APPROVALS_OF_SESSION: SizedList<OpenApproval> =
-    list_open_approvals!(" AND sessions.id = $2 ORDER BY pending_approvals.created_at, call_id LIMIT $3 OFFSET $4");
-const COUNT_OPEN_APPROVALS_OF_SESSION: &str = from_open_approvals!("SELECT COUNT(*)", " AND sessions.id = $2");
+const OPEN_APPROVALS_OF_SESSION: SizedList<OpenApproval> = list_open_approvals!(
+    " AND sessions.id = $2 ORDER BY pending_approvals.created_at, call_id LIMIT $3 OFFSET $4"
+);
+const COUNT_OPEN_APPROVALS_OF_SESSION: &str =
+    from_open_approvals!("SELECT COUNT(*)", " AND sessions.id = $2");
 
-/// A session of a project, which its user has asked for: only [`UserStore::session`] gives one. Whoever has it need not
-/// ask again whose it is.
+/// A session of a project, which its user has asked for: only [`UserStore::session`] gives one.
+/// Whoever has it need not ask again whose it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnedSession {
     user: UserId,
@@ -190,7 +220,8 @@ impl Deref for OwnedSession {
 }
 
 impl UserStore {
-    /// A page of the user's sessions, in one project or in all, newest activity first, and how many there are.
+    /// A page of the user's sessions, in one project or in all, newest activity first, and how many
+    /// there are.
     pub async fn sessions(
         &self,
         project: Option<ProjectId>,
@@ -201,26 +232,50 @@ impl UserStore {
             None => (COUNT_SESSIONS, SESSIONS),
             Some(_) => (COUNT_SESSIONS_OF_PROJECT, SESSIONS_OF_PROJECT),
         };
-        let whose: Vec<Param> = [self.user.into()].into_iter().chain(project.map(Param::from)).collect();
-        let total = self.store.read_one(count, whose.clone(), |row| row.count()).await?.unwrap_or(0);
-        let params = whose.into_iter().chain([limit.into(), offset.into()]).collect();
+        let whose: Vec<Param> = [self.user.into()]
+            .into_iter()
+            .chain(project.map(Param::from))
+            .collect();
+        let total = self
+            .store
+            .read_one(count, whose.clone(), |row| row.count())
+            .await?
+            .unwrap_or(0);
+        let params = whose
+            .into_iter()
+            .chain([limit.into(), offset.into()])
+            .collect();
         Ok((self.store.read(page, params, chat_session).await?, total))
     }
 
     pub async fn session(&self, id: &SessionId) -> Result<Option<OwnedSession>, StoreError> {
         let row = self.store.session(Realm::Project, id).await?;
         let row = row.filter(|row| row.user_id == Some(self.user) && row.deleted_at.is_none());
-        Ok(row.and_then(|row| Some(OwnedSession { user: self.user, project: row.project_id?, row })))
+        Ok(row.and_then(|row| {
+            Some(OwnedSession {
+                user: self.user,
+                project: row.project_id?,
+                row,
+            })
+        }))
     }
 
     /// `NotFound` when there is none.
     pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         let key = self.session(id).await?.ok_or(StoreError::NotFound)?.key;
-        let stmt = Stmt::one(RENAME, vec![Param::text(title), key.into(), self.user.into()]);
-        self.store.write(Some(key), vec![stmt]).await.map(drop).map_err(missing)
+        let stmt = Stmt::one(
+            RENAME,
+            vec![Param::text(title), key.into(), self.user.into()],
+        );
+        self.store
+            .write(Some(key), vec![stmt])
+            .await
+            .map(drop)
+            .map_err(missing)
     }
 
-    /// A page of the session's own history, oldest first, and how many messages there are of this role.
+    /// A page of the session's own history, oldest first, and how many messages there are of this
+    /// role.
     pub async fn messages(
         &self,
         key: SessionKey,
@@ -232,20 +287,35 @@ impl UserStore {
             None => (COUNT_MESSAGES, MESSAGES),
             Some(_) => (COUNT_MESSAGES_OF_ROLE, MESSAGES_OF_ROLE),
         };
-        let whose = self.of(key).into_iter().chain(role.map(|role| role.as_str().into())).collect();
+        let whose = self
+            .of(key)
+            .into_iter()
+            .chain(role.map(|role| role.as_str().into()))
+            .collect();
         self.page(count, page, whose, limit, offset).await
     }
 
     /// The newest of the session's own history, oldest first.
-    pub async fn last_messages(&self, key: SessionKey, limit: u64) -> Result<Vec<StoredMessage>, StoreError> {
+    pub async fn last_messages(
+        &self,
+        key: SessionKey,
+        limit: u64,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         let whose = self.of(key).to_vec();
-        let mut newest_first = self.store.read_sized(LAST_MESSAGES, whose, limit, None, MAX_LIST_BYTES).await?;
+        let mut newest_first = self
+            .store
+            .read_sized(LAST_MESSAGES, whose, limit, None, MAX_LIST_BYTES)
+            .await?;
         newest_first.reverse();
         Ok(newest_first)
     }
 
     /// What the user asked for in a turn.
-    pub async fn request(&self, key: SessionKey, turn: TurnId) -> Result<Option<StoredMessage>, StoreError> {
+    pub async fn request(
+        &self,
+        key: SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<StoredMessage>, StoreError> {
         let params = self.of(key).into_iter().chain([turn.0.into()]).collect();
         self.store.read_one(REQUEST, params, message).await
     }
@@ -261,21 +331,38 @@ impl UserStore {
     ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
         let thread = [Param::text(plan.as_str()), Param::text(task.as_str())];
         let whose = self.of(key).into_iter().chain(thread).collect();
-        let (page, total) = self.page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset).await?;
+        let (page, total) = self
+            .page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset)
+            .await?;
         Ok((of_task(page, plan, task), total))
     }
 
     /// A page of a session's plans, oldest first, and how many there are.
-    pub async fn plans(&self, key: SessionKey, limit: u64, offset: u64) -> Result<(Vec<PlanRow>, u64), StoreError> {
-        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset).await
+    pub async fn plans(
+        &self,
+        key: SessionKey,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<PlanRow>, u64), StoreError> {
+        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset)
+            .await
     }
 
-    pub async fn plan(&self, key: SessionKey, plan: &PlanId) -> Result<Option<PlanRow>, StoreError> {
-        let params = self.of(key).into_iter().chain([Param::text(plan.as_str())]).collect();
+    pub async fn plan(
+        &self,
+        key: SessionKey,
+        plan: &PlanId,
+    ) -> Result<Option<PlanRow>, StoreError> {
+        let params = self
+            .of(key)
+            .into_iter()
+            .chain([Param::text(plan.as_str())])
+            .collect();
         self.store.read_one(PLAN, params, plan_row).await
     }
 
-    /// A page of what waits for the user, in one session or in all, in the order it was asked, and how much there is.
+    /// A page of what waits for the user, in one session or in all, in the order it was asked, and
+    /// how much there is.
     pub async fn open_approvals(
         &self,
         session: Option<SessionKey>,
@@ -286,7 +373,10 @@ impl UserStore {
             None => (COUNT_OPEN_APPROVALS, OPEN_APPROVALS),
             Some(_) => (COUNT_OPEN_APPROVALS_OF_SESSION, OPEN_APPROVALS_OF_SESSION),
         };
-        let whose = [self.user.into()].into_iter().chain(session.map(Param::from)).collect();
+        let whose = [self.user.into()]
+            .into_iter()
+            .chain(session.map(Param::from))
+            .collect();
         self.page(count, page, whose, limit, offset).await
     }
 
@@ -303,8 +393,17 @@ impl UserStore {
         limit: u64,
         offset: u64,
     ) -> Result<(Vec<T>, u64), StoreError> {
-        let total = self.store.read_one(count, whose.clone(), |row| row.count()).await?.unwrap_or(0);
-        Ok((self.store.read_sized(list, whose, limit, Some(offset), MAX_LIST_BYTES).await?, total))
+        let total = self
+            .store
+            .read_one(count, whose.clone(), |row| row.count())
+            .await?
+            .unwrap_or(0);
+        Ok((
+            self.store
+                .read_sized(list, whose, limit, Some(offset), MAX_LIST_BYTES)
+                .await?,
+            total,
+        ))
     }
 }
 
@@ -322,7 +421,11 @@ impl ProjectStore {
 }
 
 fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
-    Ok(UnfinishedSession { key: SessionKey::from_raw(row.int()?), session_id: row.id()?, state: row.string()? })
+    Ok(UnfinishedSession {
+        key: SessionKey::from_raw(row.int()?),
+        session_id: row.id()?,
+        state: row.string()?,
+    })
 }
 
 fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
@@ -339,7 +442,12 @@ fn chat_session(row: &mut Columns<'_>) -> Result<ChatSessionRow, StoreError> {
 }
 
 fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
-    Ok(PlanRow { turn: row.turn()?, created_at: row.time()?, updated_at: row.time()?, plan: row.json()? })
+    Ok(PlanRow {
+        turn: row.turn()?,
+        created_at: row.time()?,
+        updated_at: row.time()?,
+        plan: row.json()?,
+    })
 }
 
 fn open_approval(row: &mut Columns<'_>) -> Result<OpenApproval, StoreError> {
@@ -363,17 +471,47 @@ mod tests {
             (SESSIONS, "sessions_by_user (user_id=?)"),
             (COUNT_SESSIONS, "sessions_by_user (user_id=?)"),
             (SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
-            (COUNT_SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
-            (UNFINISHED, "SEARCH sessions USING INDEX sessions_by_project (project_id=?)"),
-            (UNFINISHED, "tool_calls USING COVERING INDEX tool_calls_open (session_key=?)"),
-            (MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
-            (LAST_MESSAGES.rows, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
-            (LAST_MESSAGES.sizes, "SEARCH messages USING PRIMARY KEY (session_key=?)"),
-            (TASK_MESSAGES.rows, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
+            (
+                COUNT_SESSIONS_OF_PROJECT,
+                "sessions_by_project (project_id=?)",
+            ),
+            (
+                UNFINISHED,
+                "SEARCH sessions USING INDEX sessions_by_project (project_id=?)",
+            ),
+            (
+                UNFINISHED,
+                "tool_calls USING COVERING INDEX tool_calls_open (session_key=?)",
+            ),
+            (
+                MESSAGES.rows,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                LAST_MESSAGES.rows,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                LAST_MESSAGES.sizes,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                TASK_MESSAGES.rows,
+                "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)",
+            ),
             (PLAN, "PRIMARY KEY (session_key=? AND plan_id=?)"),
-            (OPEN_APPROVALS.rows, "SEARCH sessions USING INDEX sessions_by_user (user_id=?)"),
-            (OPEN_APPROVALS.rows, "pending_approvals_open (session_key=?)"),
-            (OPEN_APPROVALS_OF_SESSION.rows, "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"),
+            (
+                OPEN_APPROVALS.rows,
+                "SEARCH sessions USING INDEX sessions_by_user (user_id=?)",
+            ),
+            (
+                OPEN_APPROVALS.rows,
+                "pending_approvals_open (session_key=?)",
+            ),
+            (
+                OPEN_APPROVALS_OF_SESSION.rows,
+                "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+            ),
         ] {
             assert_uses(&connection, sql, index);
         }

@@ -1,5 +1,5 @@
-//! An answer while it is being written. What can no longer change leaves piece by piece, so that it goes to the
-//! scrollback once and only the unfinished end has to be drawn again.
+//! An answer while it is being written. What can no longer change leaves piece by piece, so that it
+//! goes to the scrollback once and only the unfinished end has to be drawn again.
 //!
 //! Pieces are cut from the source and not from rendered rows: the width may change at any time.
 
@@ -11,7 +11,8 @@ use super::options;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub source: String,
-    /// It goes on where the piece before it stopped, in the same list or code block: no blank row between them.
+    /// It goes on where the piece before it stopped, in the same list or code block: no blank row
+    /// between them.
     pub continues: bool,
 }
 
@@ -40,7 +41,8 @@ impl Stream {
     pub fn settle(&mut self) -> Option<Piece> {
         let piece = self.rest();
         let repeated_bytes = piece.source.len() - (self.text.len() - self.offset);
-        // An unfinished line may still become anything: another row of a table, the rule below a heading.
+        // An unfinished line may still become anything: another row of a table, the rule below a
+        // heading.
         let finished = piece.source.rfind('\n').map_or(0, |end| end + 1);
         let cut = cut(&piece.source[..finished]).filter(|cut| cut.bytes > repeated_bytes)?;
         self.offset += cut.bytes - repeated_bytes;
@@ -50,7 +52,10 @@ impl Stream {
             Then::SameList => (true, None),
             Then::SameCode(fence) => (true, Some(fence)),
         };
-        Some(Piece { source: piece.source[..cut.bytes].to_owned(), ..piece })
+        Some(Piece {
+            source: piece.source[..cut.bytes].to_owned(),
+            ..piece
+        })
     }
 
     /// Everything that is left.
@@ -60,7 +65,10 @@ impl Stream {
             Some(fence) => format!("{fence}\n{tail}"),
             None => tail.to_owned(),
         };
-        Piece { source, continues: self.continues }
+        Piece {
+            source,
+            continues: self.continues,
+        }
     }
 
     /// Ends with the text as it was stored; `None` if what has left is not the beginning of it.
@@ -99,7 +107,8 @@ enum Inside {
     Other,
 }
 
-/// How much of the source is final: the blocks before the last one, else what is finished inside it.
+/// How much of the source is final: the blocks before the last one, else what is finished inside
+/// it.
 fn cut(source: &str) -> Option<Cut> {
     let mut depth = 0;
     let mut blocks = 0;
@@ -112,10 +121,20 @@ fn cut(source: &str) -> Option<Cut> {
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Inside::Fenced,
                 _ => Inside::Other,
             };
-            last = Some(Last { start: range.start, end: range.end, inside });
+            last = Some(Last {
+                start: range.start,
+                end: range.end,
+                inside,
+            });
         }
         match (&event, &mut last) {
-            (Event::Start(Tag::Item), Some(Last { inside: Inside::List(items), .. })) if depth == 1 => {
+            (
+                Event::Start(Tag::Item),
+                Some(Last {
+                    inside: Inside::List(items),
+                    ..
+                }),
+            ) if depth == 1 => {
                 items.push(range.start);
             }
             _ => {}
@@ -128,13 +147,20 @@ fn cut(source: &str) -> Option<Cut> {
     }
     let last = last?;
     match &last.inside {
-        _ if blocks > 1 => Some(Cut { bytes: last.start, then: Then::NewBlock }),
-        Inside::List(items) if items.len() > 1 => {
-            items.last().map(|newest| Cut { bytes: *newest, then: Then::SameList })
-        }
+        _ if blocks > 1 => Some(Cut {
+            bytes: last.start,
+            then: Then::NewBlock,
+        }),
+        Inside::List(items) if items.len() > 1 => items.last().map(|newest| Cut {
+            bytes: *newest,
+            then: Then::SameList,
+        }),
         Inside::Fenced => cut_code(source, &last),
         // An empty line ends whatever is neither a list nor code.
-        Inside::Other if source.ends_with("\n\n") => Some(Cut { bytes: source.len(), then: Then::NewBlock }),
+        Inside::Other if source.ends_with("\n\n") => Some(Cut {
+            bytes: source.len(),
+            then: Then::NewBlock,
+        }),
         Inside::List(_) | Inside::Other => None,
     }
 }
@@ -146,16 +172,31 @@ fn cut_code(source: &str, last: &Last) -> Option<Cut> {
     let block = source.get(body..last.end).unwrap_or_default();
     if is_closed(opening, block) {
         let after = source[last.end..].find('\n')? + last.end + 1;
-        return Some(Cut { bytes: after, then: Then::NewBlock });
+        return Some(Cut {
+            bytes: after,
+            then: Then::NewBlock,
+        });
     }
     let finished = source.rfind('\n')? + 1;
-    (finished > body).then(|| Cut { bytes: finished, then: Then::SameCode(opening.to_owned()) })
+    (finished > body).then(|| Cut {
+        bytes: finished,
+        then: Then::SameCode(opening.to_owned()),
+    })
 }
 
-/// Only the last line of a closed block is a fence: it would have closed the block earlier otherwise.
+/// Only the last line of a closed block is a fence: it would have closed the block earlier
+/// otherwise.
 fn is_closed(opening: &str, block: &str) -> bool {
-    let mark = if opening.trim_start().starts_with('~') { '~' } else { '`' };
-    let length = opening.trim_start().chars().take_while(|c| *c == mark).count();
+    let mark = if opening.trim_start().starts_with('~') {
+        '~'
+    } else {
+        '`'
+    };
+    let length = opening
+        .trim_start()
+        .chars()
+        .take_while(|c| *c == mark)
+        .count();
     let line = block.lines().next_back().unwrap_or_default().trim();
     line.len() >= length && line.chars().all(|c| c == mark)
 }
@@ -197,19 +238,33 @@ mod tests {
                 }
                 show(stream.finish(text).unwrap());
                 let whole: Vec<String> = lines(text, 60).iter().map(|row| row.to_text()).collect();
-                assert_eq!(shown.join("\n"), whole.join("\n"), "{text:?} in steps of {step}");
+                assert_eq!(
+                    shown.join("\n"),
+                    whole.join("\n"),
+                    "{text:?} in steps of {step}"
+                );
             }
         }
     }
 
     #[test]
     fn a_long_block_leaves_while_it_is_written() {
-        for (text, left) in
-            [("```\na\nb\nc", "```\na\nb\n"), ("- a\n- b\n- c\n", "- a\n- b\n"), ("a\n\nb", "a\n\n"), ("a\nb\nc", "")]
-        {
+        for (text, left) in [
+            ("```\na\nb\nc", "```\na\nb\n"),
+            ("- a\n- b\n- c\n", "- a\n- b\n"),
+            ("a\n\nb", "a\n\n"),
+            ("a\nb\nc", ""),
+        ] {
             let mut stream = Stream::default();
             stream.push(text);
-            assert_eq!(stream.settle().map(|piece| piece.source).unwrap_or_default(), left, "{text:?}");
+            assert_eq!(
+                stream
+                    .settle()
+                    .map(|piece| piece.source)
+                    .unwrap_or_default(),
+                left,
+                "{text:?}"
+            );
             assert_eq!(stream.settle(), None);
         }
     }

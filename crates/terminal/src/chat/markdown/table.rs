@@ -1,4 +1,5 @@
-//! Tables: columns as wide as their content, narrowed and wrapped within cells when the screen is too small.
+//! Tables: columns as wide as their content, narrowed and wrapped within cells when the screen is
+//! too small.
 
 use pulldown_cmark::Alignment;
 
@@ -23,12 +24,21 @@ pub fn lines(rows: &[Vec<Line>], alignments: &[Alignment], width: usize) -> Vec<
 }
 
 fn widths(rows: &[Vec<Line>], count: usize, width: usize) -> Vec<usize> {
-    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(Line::width).max();
-    let mut widths: Vec<usize> = (0..count).map(|column| widest(column).unwrap_or_default().max(1)).collect();
+    let widest = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(Line::width)
+            .max()
+    };
+    let mut widths: Vec<usize> = (0..count)
+        .map(|column| widest(column).unwrap_or_default().max(1))
+        .collect();
     let room = width.saturating_sub(BETWEEN.chars().count() * count.saturating_sub(1));
     // Each round takes a column from the widest one, so the narrow ones keep what they need.
     while widths.iter().sum::<usize>() > room {
-        let Some(widest) = widths.iter_mut().max() else { break };
+        let Some(widest) = widths.iter_mut().max() else {
+            break;
+        };
         if *widest <= MIN_COLUMNS {
             break;
         }
@@ -54,14 +64,28 @@ fn row_lines(row: &[Line], widths: &[usize], alignments: &[Alignment], is_head: 
                 }
                 let cell = cells[column].get(level).unwrap_or(&empty);
                 let is_last = column + 1 == widths.len();
-                place(&mut line, cell, *columns, alignments.get(column), is_head, is_last);
+                place(
+                    &mut line,
+                    cell,
+                    *columns,
+                    alignments.get(column),
+                    is_head,
+                    is_last,
+                );
             }
             line
         })
         .collect()
 }
 
-fn place(line: &mut Line, cell: &Line, columns: usize, alignment: Option<&Alignment>, is_head: bool, is_last: bool) {
+fn place(
+    line: &mut Line,
+    cell: &Line,
+    columns: usize,
+    alignment: Option<&Alignment>,
+    is_head: bool,
+    is_last: bool,
+) {
     let free = columns.saturating_sub(cell.width());
     let before = match alignment {
         Some(Alignment::Right) => free,
@@ -70,7 +94,11 @@ fn place(line: &mut Line, cell: &Line, columns: usize, alignment: Option<&Alignm
     };
     line.push(Span::new(&" ".repeat(before), Style::PLAIN));
     for span in cell.spans() {
-        let style = if is_head { span.style().bold() } else { span.style() };
+        let style = if is_head {
+            span.style().bold()
+        } else {
+            span.style()
+        };
         line.push(Span::new(span.text(), style));
     }
     if !is_last {

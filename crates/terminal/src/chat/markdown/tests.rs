@@ -3,7 +3,10 @@
 use super::*;
 
 fn shown(text: &str, width: usize) -> String {
-    lines(text, width).iter().map(|line| line.to_text() + "\n").collect()
+    lines(text, width)
+        .iter()
+        .map(|line| line.to_text() + "\n")
+        .collect()
 }
 
 #[test]
@@ -19,12 +22,27 @@ fn markdown_is_shown_as_lines() {
 #[test]
 fn styles_are_kept() {
     let line = &lines("a **b** `c` [d](e)", 80)[0];
-    let found: Vec<(&str, Style)> = line.spans().iter().map(|span| (span.text(), span.style())).collect();
-    let link = Style { is_underlined: true, ..Style::PLAIN };
+    let found: Vec<(&str, Style)> = line
+        .spans()
+        .iter()
+        .map(|span| (span.text(), span.style()))
+        .collect();
+    let link = Style {
+        is_underlined: true,
+        ..Style::PLAIN
+    };
     let plain = Style::PLAIN;
     assert_eq!(
         found,
-        [("a ", plain), ("b", BOLD), (" ", plain), ("c", CODE), (" ", plain), ("d", link), (" (e)", DIM)]
+        [
+            ("a ", plain),
+            ("b", BOLD),
+            (" ", plain),
+            ("c", CODE),
+            (" ", plain),
+            ("d", link),
+            (" (e)", DIM)
+        ]
     );
 }
 
@@ -32,12 +50,26 @@ fn styles_are_kept() {
 fn no_text_can_command_the_terminal_or_break_the_renderer() {
     let deep = format!("{}x", "> - ".repeat(500));
     let wide = format!("|{}\n|{}\n", "a|".repeat(200), "-|".repeat(200));
-    for text in
-        ["\u{1b}[2J", "`\u{1b}]52;c;x\u{7}`", "```\n\u{9b}1A\r\n```", "[a](\u{202e}b)", "", "\n\n", "-", &deep, &wide]
-    {
+    for text in [
+        "\u{1b}[2J",
+        "`\u{1b}]52;c;x\u{7}`",
+        "```\n\u{9b}1A\r\n```",
+        "[a](\u{202e}b)",
+        "",
+        "\n\n",
+        "-",
+        &deep,
+        &wide,
+    ] {
         for width in [0, 1, 7, 80] {
             for line in lines(text, width) {
-                assert!(!line.to_text().chars().any(|c| c.is_control() || c == '\u{202e}'), "{text:?}: {line:?}");
+                assert!(
+                    !line
+                        .to_text()
+                        .chars()
+                        .any(|c| c.is_control() || c == '\u{202e}'),
+                    "{text:?}: {line:?}"
+                );
             }
         }
     }

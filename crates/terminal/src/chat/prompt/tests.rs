@@ -19,8 +19,13 @@ fn approval(kind: &str) -> Ask {
 }
 
 fn forged() -> Ask {
-    let Ask::Approval(mut request) = approval("tool") else { unreachable!() };
-    request.approval.arguments.insert("command".to_owned(), json!("rm -rf ."));
+    let Ask::Approval(mut request) = approval("tool") else {
+        unreachable!()
+    };
+    request
+        .approval
+        .arguments
+        .insert("command".to_owned(), json!("rm -rf ."));
     Ask::Approval(request)
 }
 
@@ -28,7 +33,14 @@ fn local() -> Ask {
     let (arguments, reason) = (serde_json::Map::new(), "no sandbox".to_owned());
     let session_id = codelab_protocol::SessionId::parse("s").unwrap();
     let (call_id, tool) = (call("c"), Tool::ExecuteCommand);
-    Ask::Local(LocalAsk { session_id, call_id, tool, arguments, reason, parts: Vec::new() })
+    Ask::Local(LocalAsk {
+        session_id,
+        call_id,
+        tool,
+        arguments,
+        reason,
+        parts: Vec::new(),
+    })
 }
 
 fn question() -> Ask {
@@ -57,11 +69,17 @@ fn press(prompt: &mut Prompt, key: Key, state: &State) -> Action {
 }
 
 fn typed(prompt: &mut Prompt, text: &str, state: &State) -> Action {
-    text.chars().map(|c| press(prompt, Key::Char(c), state)).last().unwrap_or(Action::Nothing)
+    text.chars()
+        .map(|c| press(prompt, Key::Char(c), state))
+        .last()
+        .unwrap_or(Action::Nothing)
 }
 
 fn decided(choice: Choice) -> Action {
-    Action::Decide { call: call("c"), choice }
+    Action::Decide {
+        call: call("c"),
+        choice,
+    }
 }
 
 #[test]
@@ -82,7 +100,11 @@ fn one_letter_decides_and_only_where_it_may() {
         (forged(), 'e', Action::Nothing),
     ] {
         let state = state(vec![ask.clone()]);
-        assert_eq!(press(&mut Prompt::default(), Key::Char(letter), &state), expected, "{letter} {ask:?}");
+        assert_eq!(
+            press(&mut Prompt::default(), Key::Char(letter), &state),
+            expected,
+            "{letter} {ask:?}"
+        );
     }
 }
 
@@ -94,16 +116,25 @@ fn a_rejection_asks_for_its_reason() {
         assert_eq!(press(&mut prompt, Key::Char('n'), &state), Action::Nothing);
         assert!(matches!(prompt.focus(&state), Focus::Reason(_)));
         typed(&mut prompt, text, &state);
-        assert_eq!(press(&mut prompt, Key::Enter, &state), decided(Choice::Reject(reason)));
+        assert_eq!(
+            press(&mut prompt, Key::Enter, &state),
+            decided(Choice::Reject(reason))
+        );
     }
     press(&mut prompt, Key::Char('n'), &state);
     typed(&mut prompt, "because", &state);
     press(&mut prompt, Key::Escape, &state);
-    assert!(matches!(prompt.focus(&state), Focus::Decide(_)) && prompt.editor.is_empty(), "Escape goes back");
+    assert!(
+        matches!(prompt.focus(&state), Focus::Decide(_)) && prompt.editor.is_empty(),
+        "Escape goes back"
+    );
     press(&mut prompt, Key::Char('n'), &state);
     typed(&mut prompt, "half a reas", &state);
     prompt.settle(&State::default());
-    assert!(prompt.editor.is_empty(), "a reason for nothing is no message");
+    assert!(
+        prompt.editor.is_empty(),
+        "a reason for nothing is no message"
+    );
 }
 
 #[test]
@@ -116,14 +147,25 @@ fn who_is_writing_does_not_decide_by_accident() {
     assert_eq!(prompt.editor.text(), "please try");
     press(&mut prompt, Key::Tab, &waiting);
     press(&mut prompt, Key::Escape, &waiting);
-    assert_eq!((prompt.editor.text(), prompt.focus(&waiting)), ("please try", Focus::Message), "Escape goes back");
+    assert_eq!(
+        (prompt.editor.text(), prompt.focus(&waiting)),
+        ("please try", Focus::Message),
+        "Escape goes back"
+    );
     press(&mut prompt, Key::Tab, &waiting);
-    assert_eq!(press(&mut prompt, Key::Char('y'), &waiting), decided(Choice::Approve));
+    assert_eq!(
+        press(&mut prompt, Key::Char('y'), &waiting),
+        decided(Choice::Approve)
+    );
     prompt.settle(&idle);
     assert_eq!(prompt.editor.text(), "please try", "the draft is back");
     let mut prompt = Prompt::default();
     for key in [Key::Paste("y\ny\n".to_owned()), Key::Enter, Key::NewLine] {
-        assert_eq!(press(&mut prompt, key, &waiting), Action::Nothing, "a paste does not decide");
+        assert_eq!(
+            press(&mut prompt, key, &waiting),
+            Action::Nothing,
+            "a paste does not decide"
+        );
     }
     assert!(prompt.editor.is_empty());
 }
@@ -132,8 +174,13 @@ fn who_is_writing_does_not_decide_by_accident() {
 fn a_key_decides_only_once_the_choices_could_be_read() {
     let (start, instant) = (Instant::now(), Duration::from_millis(1));
     let first = state(vec![approval("tool")]);
-    let Ask::Local(other) = local() else { unreachable!() };
-    let second = state(vec![Ask::Local(LocalAsk { call_id: call("d"), ..other })]);
+    let Ask::Local(other) = local() else {
+        unreachable!()
+    };
+    let second = state(vec![Ask::Local(LocalAsk {
+        call_id: call("d"),
+        ..other
+    })]);
     for (drawn, pressed_at, decides) in [
         (None, start + READING_TIME, false),
         (Some(&first), start, false),
@@ -148,22 +195,40 @@ fn a_key_decides_only_once_the_choices_could_be_read() {
         }
         assert_eq!(prompt.is_deciding(&first, pressed_at), decides);
         let action = prompt.press(Key::Char('y'), &first, pressed_at);
-        let expected = if decides { (decided(Choice::Approve), "") } else { (Action::Nothing, "y") };
-        assert_eq!((action, prompt.editor.text()), expected, "what does not decide is written");
+        let expected = if decides {
+            (decided(Choice::Approve), "")
+        } else {
+            (Action::Nothing, "y")
+        };
+        assert_eq!(
+            (action, prompt.editor.text()),
+            expected,
+            "what does not decide is written"
+        );
     }
 }
 
 #[test]
 fn what_is_written_before_the_choices_are_read_is_kept() {
-    let (start, idle, waiting) = (Instant::now(), state(Vec::new()), state(vec![approval("tool")]));
+    let (start, idle, waiting) = (
+        Instant::now(),
+        state(Vec::new()),
+        state(vec![approval("tool")]),
+    );
     let mut prompt = Prompt::default();
     typed(&mut prompt, "please tr", &idle);
     prompt.press(Key::Tab, &waiting, start);
     prompt.drawn(&waiting, start);
-    assert_eq!(prompt.press(Key::Char('y'), &waiting, start), Action::Nothing);
+    assert_eq!(
+        prompt.press(Key::Char('y'), &waiting, start),
+        Action::Nothing
+    );
     assert_eq!(prompt.editor.text(), "please try", "the draft goes on");
     let mut prompt = Prompt::default();
-    assert_eq!(prompt.press(Key::Paste("yes".to_owned()), &waiting, start), Action::Nothing);
+    assert_eq!(
+        prompt.press(Key::Paste("yes".to_owned()), &waiting, start),
+        Action::Nothing
+    );
     assert_eq!(prompt.editor.text(), "yes");
     // Choices that went and came back have to be read again.
     prompt.drawn(&waiting, start);
@@ -179,12 +244,18 @@ fn a_question_is_answered_by_text_or_number() {
     for (text, answer) in [("2", "PostgreSQL"), ("3", "3"), ("neither", "neither")] {
         let mut prompt = Prompt::default();
         typed(&mut prompt, text, &state);
-        let expected = Action::Answer { call: call("q"), text: answer.to_owned() };
+        let expected = Action::Answer {
+            call: call("q"),
+            text: answer.to_owned(),
+        };
         assert_eq!(press(&mut prompt, Key::Enter, &state), expected);
     }
     let mut prompt = Prompt::default();
     typed(&mut prompt, "/cancel", &state);
-    assert_eq!(press(&mut prompt, Key::Enter, &state), Action::Command(Command::Cancel));
+    assert_eq!(
+        press(&mut prompt, Key::Enter, &state),
+        Action::Command(Command::Cancel)
+    );
 }
 
 #[test]
@@ -192,18 +263,32 @@ fn ctrl_c_cancels_first_and_leaves_second() {
     let (working, idle) = (state(Vec::new()), State::default());
     let mut prompt = Prompt::default();
     typed(&mut prompt, "draft", &working);
-    assert_eq!(press(&mut prompt, Key::Interrupt, &working), Action::CancelTurn);
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &working),
+        Action::CancelTurn
+    );
     assert_eq!(prompt.editor.text(), "draft");
     typed(&mut prompt, "s", &idle);
-    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Nothing, "idle: it clears the line");
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &idle),
+        Action::Nothing,
+        "idle: it clears the line"
+    );
     assert!(prompt.editor.is_empty());
     assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Nothing);
     assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Leave);
-    assert_eq!(press(&mut Prompt::default(), Key::End, &idle), Action::Leave);
+    assert_eq!(
+        press(&mut Prompt::default(), Key::End, &idle),
+        Action::Leave
+    );
     let mut prompt = Prompt::default();
     press(&mut prompt, Key::Interrupt, &idle);
     prompt.line("go on", &idle);
-    assert_eq!(press(&mut prompt, Key::Interrupt, &working), Action::CancelTurn, "a line between two starts anew");
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &working),
+        Action::CancelTurn,
+        "a line between two starts anew"
+    );
 }
 
 #[test]
@@ -215,7 +300,10 @@ fn several_lines_are_one_message() {
     typed(&mut prompt, "two", &idle);
     press(&mut prompt, Key::NewLine, &idle);
     press(&mut prompt, Key::Paste("three\r\nfour".to_owned()), &idle);
-    assert_eq!(press(&mut prompt, Key::Enter, &idle), Action::Send("one\ntwo\nthree\nfour".to_owned()));
+    assert_eq!(
+        press(&mut prompt, Key::Enter, &idle),
+        Action::Send("one\ntwo\nthree\nfour".to_owned())
+    );
     press(&mut prompt, Key::Up, &idle);
     assert_eq!(prompt.editor.text(), "one\ntwo\nthree\nfour");
 }
@@ -228,7 +316,10 @@ fn a_line_decides_where_there_are_no_keys() {
         ("yes", decided(Choice::Approve)),
         ("always", decided(Choice::Always)),
         ("n", decided(Choice::Reject(None))),
-        ("reject use tabs", decided(Choice::Reject(Some("use tabs".to_owned())))),
+        (
+            "reject use tabs",
+            decided(Choice::Reject(Some("use tabs".to_owned()))),
+        ),
         ("add a test", Action::Nothing),
         ("you should look at it again", Action::Nothing),
         ("", Action::Nothing),
@@ -236,5 +327,8 @@ fn a_line_decides_where_there_are_no_keys() {
     ] {
         assert_eq!(Prompt::default().line(line, &waiting), expected, "{line:?}");
     }
-    assert_eq!(Prompt::default().line("hello", &State::default()), Action::Send("hello".to_owned()));
+    assert_eq!(
+        Prompt::default().line("hello", &State::default()),
+        Action::Send("hello".to_owned())
+    );
 }

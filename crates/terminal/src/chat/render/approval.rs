@@ -19,14 +19,22 @@ pub fn lines(shown: &ApprovalShown, width: usize) -> Vec<Line> {
     let more = body.len().saturating_sub(MAX_SHOWN_LINES);
     lines.extend(body.into_iter().take(MAX_SHOWN_LINES));
     if more > 0 {
-        lines.push(Line::styled(&format!("  … {more} more lines; v shows all"), BOLD));
+        lines.push(Line::styled(
+            &format!("  … {more} more lines; v shows all"),
+            BOLD,
+        ));
     }
     if !shown.reason.is_empty() {
         lines.push(Line::styled(&format!("  {}", shown.reason), DIM));
     }
     if shown.is_forged {
         let warning = "This is not what the server's digest was made of. It can only be rejected.";
-        lines.extend(wrap(&Line::styled(warning, BAD.bold()), width, &Line::plain("  "), &Line::plain("  ")));
+        lines.extend(wrap(
+            &Line::styled(warning, BAD.bold()),
+            width,
+            &Line::plain("  "),
+            &Line::plain("  "),
+        ));
     }
     lines
 }
@@ -48,7 +56,9 @@ fn head(shown: &ApprovalShown) -> Line {
     let to = if who.is_some() { "to " } else { "" };
     match &shown.kind {
         ApprovalKind::Write { arguments, before } => {
-            let diff = write_of(arguments).map(|write| Diff::of(&write, before)).unwrap_or_default();
+            let diff = write_of(arguments)
+                .map(|write| Diff::of(&write, before))
+                .unwrap_or_default();
             let line = line.with(&format!("{to}write {}", path(arguments)), BOLD);
             line.with(&format!("  +{}", diff.added), Style::colour(Colour::Green))
                 .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
@@ -62,20 +72,38 @@ fn head(shown: &ApprovalShown) -> Line {
 fn body(kind: &ApprovalKind, width: usize) -> Vec<Line> {
     match kind {
         ApprovalKind::Write { arguments, before } => match write_of(arguments) {
-            Some(write) => Diff::of(&write, before).lines.into_iter().map(indented).collect(),
+            Some(write) => Diff::of(&write, before)
+                .lines
+                .into_iter()
+                .map(indented)
+                .collect(),
             None => json(arguments),
         },
-        ApprovalKind::Command { command, cwd, parts } => {
-            let mut lines: Vec<Line> =
-                visible(command).split('\n').map(|row| Line::styled(&format!("    {row}"), BOLD)).collect();
+        ApprovalKind::Command {
+            command,
+            cwd,
+            parts,
+        } => {
+            let mut lines: Vec<Line> = visible(command)
+                .split('\n')
+                .map(|row| Line::styled(&format!("    {row}"), BOLD))
+                .collect();
             if let Some(cwd) = cwd {
                 lines.push(Line::styled(&format!("  in {}", visible(cwd)), DIM));
             }
             for part in parts.iter().filter(|part| part.reason.is_some()) {
                 let reason = part.reason.as_deref().unwrap_or_default();
-                let row = Line::styled(&part.text.lines().collect::<Vec<_>>().join(" ⏎ "), Style::PLAIN)
-                    .with(&format!("  {reason}"), DIM);
-                lines.extend(wrap(&row, width, &Line::styled("  · ", DIM), &Line::plain("    ")));
+                let row = Line::styled(
+                    &part.text.lines().collect::<Vec<_>>().join(" ⏎ "),
+                    Style::PLAIN,
+                )
+                .with(&format!("  {reason}"), DIM);
+                lines.extend(wrap(
+                    &row,
+                    width,
+                    &Line::styled("  · ", DIM),
+                    &Line::plain("    "),
+                ));
             }
             lines
         }
@@ -87,22 +115,35 @@ fn body(kind: &ApprovalKind, width: usize) -> Vec<Line> {
 fn budget(arguments: &Map<String, Value>) -> Vec<Line> {
     let amount = |of: &str, unit: &str| arguments.get(of).and_then(|amounts| amounts.get(unit));
     let usd = |of: &str| amount(of, "usd").and_then(Value::as_f64).map(dollars);
-    let tokens = |of: &str| amount(of, "tokens").and_then(Value::as_u64).map(super::grouped);
+    let tokens = |of: &str| {
+        amount(of, "tokens")
+            .and_then(Value::as_u64)
+            .map(super::grouped)
+    };
     let scope = text(arguments, "scope");
     let mut lines = Vec::new();
     if let (Some(limit), Some(spent)) = (usd("limit"), usd("spent")) {
-        lines.push(Line::plain(&format!("  {spent} of {limit} spent for this {scope}")));
+        lines.push(Line::plain(&format!(
+            "  {spent} of {limit} spent for this {scope}"
+        )));
     }
     if let (Some(limit), Some(spent)) = (tokens("limit"), tokens("spent")) {
-        lines.push(Line::plain(&format!("  {spent} of {limit} tokens spent for this {scope}")));
+        lines.push(Line::plain(&format!(
+            "  {spent} of {limit} tokens spent for this {scope}"
+        )));
     }
-    lines.push(Line::styled("  y allows as much again, e sets another limit, n ends the turn", DIM));
+    lines.push(Line::styled(
+        "  y allows as much again, e sets another limit, n ends the turn",
+        DIM,
+    ));
     lines
 }
 
 fn json(arguments: &Map<String, Value>) -> Vec<Line> {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    text.lines().map(|row| Line::plain(&format!("    {row}"))).collect()
+    text.lines()
+        .map(|row| Line::plain(&format!("    {row}")))
+        .collect()
 }
 
 fn write_of(arguments: &Map<String, Value>) -> Option<WriteFile> {
@@ -113,7 +154,10 @@ fn write_of(arguments: &Map<String, Value>) -> Option<WriteFile> {
 }
 
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
-    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn indented(line: Line) -> Line {

@@ -14,13 +14,22 @@ const MAX_TITLE_CHARS: usize = 400;
 pub fn lines(end: &CallEnd, width: usize) -> Vec<Line> {
     let (is_good, note) = match &end.end {
         End::Result { value, is_late } => {
-            let late = if *is_late { " · came late, after it was given up" } else { "" };
-            (succeeded(value), format!("{}{late}", summary(&end.call, value)))
+            let late = if *is_late {
+                " · came late, after it was given up"
+            } else {
+                ""
+            };
+            (
+                succeeded(value),
+                format!("{}{late}", summary(&end.call, value)),
+            )
         }
         End::Closed(outcome) => (false, outcome_text(*outcome).to_owned()),
     };
     let (sign, style) = if is_good { ("✓", GOOD) } else { ("✗", BAD) };
-    let mut head = Line::styled("  ", DIM).with(sign, style).with(" ", Style::PLAIN);
+    let mut head = Line::styled("  ", DIM)
+        .with(sign, style)
+        .with(" ", Style::PLAIN);
     head.extend(task_mark(end.task.as_ref()));
     head.extend(title(&end.call));
     let room = width.saturating_sub(note.chars().count() + 3).max(20);
@@ -32,23 +41,42 @@ pub fn lines(end: &CallEnd, width: usize) -> Vec<Line> {
 }
 
 pub fn task_mark(task: Option<&TaskId>) -> Line {
-    task.map(|task| Line::styled(&format!("[{task}] "), DIM)).unwrap_or_default()
+    task.map(|task| Line::styled(&format!("[{task}] "), DIM))
+        .unwrap_or_default()
 }
 
 /// The call as a person would say it.
 pub fn title(call: &ToolCall) -> Line {
-    let text = |name: &str| call.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = |name: &str| {
+        call.arguments
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let shown = |name: &str| {
         let text: String = text(name).chars().take(MAX_TITLE_CHARS).collect();
         text.lines().collect::<Vec<_>>().join(" ⏎ ")
     };
-    let verb = |verb: &str, what: &str| Line::styled(verb, Style::PLAIN).with(" ", Style::PLAIN).with(what, BOLD);
+    let verb = |verb: &str, what: &str| {
+        Line::styled(verb, Style::PLAIN)
+            .with(" ", Style::PLAIN)
+            .with(what, BOLD)
+    };
     match Tool::parse(&call.name) {
         Some(Tool::ReadFile) => {
-            let line = |name: &str| call.arguments.get(name).and_then(Value::as_u64).map(|n| n.to_string());
+            let line = |name: &str| {
+                call.arguments
+                    .get(name)
+                    .and_then(Value::as_u64)
+                    .map(|n| n.to_string())
+            };
             let range = match (line("start_line"), line("end_line")) {
                 (None, None) => String::new(),
-                (start, end) => format!(" {}–{}", start.unwrap_or("1".into()), end.unwrap_or("end".into())),
+                (start, end) => format!(
+                    " {}–{}",
+                    start.unwrap_or("1".into()),
+                    end.unwrap_or("end".into())
+                ),
             };
             verb("read", &shown("path")).with(&range, DIM)
         }
@@ -62,24 +90,48 @@ pub fn title(call: &ToolCall) -> Line {
 }
 
 fn succeeded(result: &Value) -> bool {
-    result.get("success").and_then(Value::as_bool).unwrap_or_else(|| result.get("error").is_none())
+    result
+        .get("success")
+        .and_then(Value::as_bool)
+        .unwrap_or_else(|| result.get("error").is_none())
 }
 
 fn summary(call: &ToolCall, result: &Value) -> String {
-    let count = |name: &str| result.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-    let plural = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
-    let cut = if result.get("truncated").and_then(Value::as_bool) == Some(true) { ", cut" } else { "" };
+    let count = |name: &str| {
+        result
+            .get(name)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    let plural = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let cut = if result.get("truncated").and_then(Value::as_bool) == Some(true) {
+        ", cut"
+    } else {
+        ""
+    };
     let exit = result.get("exit_code").and_then(Value::as_i64);
-    if let (false, None, Some(error)) = (succeeded(result), exit, result.get("error").and_then(Value::as_str)) {
+    if let (false, None, Some(error)) = (
+        succeeded(result),
+        exit,
+        result.get("error").and_then(Value::as_str),
+    ) {
         return error.to_owned();
     }
     let told = match Tool::parse(&call.name) {
         Some(Tool::ReadFile) => {
-            let lines = result.get("content").and_then(Value::as_str).map_or(0, |text| text.lines().count());
+            let lines = result
+                .get("content")
+                .and_then(Value::as_str)
+                .map_or(0, |text| text.lines().count());
             plural(lines, "line", "lines")
         }
         Some(Tool::WriteFile) => {
-            let size = result.get("size").and_then(Value::as_u64).unwrap_or_default();
+            let size = result
+                .get("size")
+                .and_then(Value::as_u64)
+                .unwrap_or_default();
             format!("{} bytes", super::grouped(size))
         }
         Some(Tool::ListFiles) => plural(count("files"), "entry", "entries"),
@@ -96,13 +148,20 @@ fn summary(call: &ToolCall, result: &Value) -> String {
 
 fn output(result: &Value) -> Vec<Line> {
     let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
-    let rows: Vec<&str> = text("stdout").lines().chain(text("stderr").lines()).collect();
+    let rows: Vec<&str> = text("stdout")
+        .lines()
+        .chain(text("stderr").lines())
+        .collect();
     let skipped = rows.len().saturating_sub(MAX_OUTPUT_LINES);
     let mut lines = Vec::new();
     if skipped > 0 {
         lines.push(Line::styled(&format!("    … {skipped} more lines"), DIM));
     }
-    lines.extend(rows[skipped..].iter().map(|row| Line::styled(&format!("    {row}"), DIM)));
+    lines.extend(
+        rows[skipped..]
+            .iter()
+            .map(|row| Line::styled(&format!("    {row}"), DIM)),
+    );
     lines
 }
 

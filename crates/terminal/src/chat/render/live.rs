@@ -1,5 +1,6 @@
-//! The rows at the bottom that are drawn again and again: the answer being written, the plan, running calls, what waits
-//! for the person, the line they write. They never grow past the screen, so nothing of them reaches the scrollback.
+//! The rows at the bottom that are drawn again and again: the answer being written, the plan,
+//! running calls, what waits for the person, the line they write. They never grow past the screen,
+//! so nothing of them reaches the scrollback.
 
 use codelab_protocol::{Timestamp, Usage};
 
@@ -63,14 +64,25 @@ impl Live<'_> {
         let cursor_row = rows.len() + cursor_row;
         rows.extend(below);
         // The last column stays free: some terminals wrap as soon as it is filled.
-        let rows = rows.iter().map(|row| row.clipped(width.saturating_sub(1))).collect();
-        Drawn { rows, cursor_row, cursor_column }
+        let rows = rows
+            .iter()
+            .map(|row| row.clipped(width.saturating_sub(1)))
+            .collect();
+        Drawn {
+            rows,
+            cursor_row,
+            cursor_column,
+        }
     }
 
     /// What the person can choose now, as a line, where there are no live rows.
     pub fn choice(&self) -> Option<String> {
         match self.prompt.focus(self.state) {
-            Focus::Decide(ask) => Some(format!("[{}] {}", ask.call_id(), self.letters(ask).to_text().trim_end())),
+            Focus::Decide(ask) => Some(format!(
+                "[{}] {}",
+                ask.call_id(),
+                self.letters(ask).to_text().trim_end()
+            )),
             Focus::Answer(ask) => Some(format!("[{}] answer:", ask.call_id())),
             Focus::Message | Focus::Reason(_) => None,
         }
@@ -93,9 +105,12 @@ impl Live<'_> {
     }
 
     fn answer(&self, width: usize) -> Vec<Line> {
-        let Some(writing) = &self.state.answer else { return Vec::new() };
+        let Some(writing) = &self.state.answer else {
+            return Vec::new();
+        };
         let piece = writing.stream.rest();
-        let mut lines = markdown::lines(&piece.source, width.saturating_sub(1).min(MAX_TEXT_COLUMNS));
+        let mut lines =
+            markdown::lines(&piece.source, width.saturating_sub(1).min(MAX_TEXT_COLUMNS));
         if !writing.stream.is_begun() && !lines.is_empty() {
             lines.insert(0, Line::styled(short(&writing.agent), AGENT));
         }
@@ -110,7 +125,10 @@ impl Live<'_> {
                 let hidden = tree.len().saturating_sub(MAX_PLAN_ROWS);
                 rows.extend(tree.into_iter().take(MAX_PLAN_ROWS));
                 if hidden > 0 {
-                    rows.push(Line::styled(&format!("… {hidden} more tasks; /plan shows all"), DIM));
+                    rows.push(Line::styled(
+                        &format!("… {hidden} more tasks; /plan shows all"),
+                        DIM,
+                    ));
                 }
                 rows
             }
@@ -123,7 +141,11 @@ impl Live<'_> {
             let mut row = Line::styled(&format!("  {} ", spinner(self.frame)), WORKING);
             row.extend(call::task_mark(open.task.as_ref()));
             row.extend(call::title(&open.call));
-            if open.is_attended { row } else { row.with(" · waits for a client", DIM) }
+            if open.is_attended {
+                row
+            } else {
+                row.with(" · waits for a client", DIM)
+            }
         };
         let mut rows: Vec<Line> = self.state.calls.iter().take(MAX_CALLS).map(row).collect();
         let hidden = self.state.calls.len().saturating_sub(MAX_CALLS);
@@ -150,7 +172,10 @@ impl Live<'_> {
         match self.prompt.focus(self.state) {
             Focus::Decide(ask) => vec![self.choices(ask)],
             Focus::Message if !self.state.asks.is_empty() => {
-                vec![Line::styled("Something waits for your decision: Tab looks at it and keeps your draft", BOLD)]
+                vec![Line::styled(
+                    "Something waits for your decision: Tab looks at it and keeps your draft",
+                    BOLD,
+                )]
             }
             Focus::Message | Focus::Answer(_) | Focus::Reason(_) => Vec::new(),
         }
@@ -177,7 +202,9 @@ impl Live<'_> {
                 'a' => "always this session",
                 _ => "view all",
             };
-            line = line.with(&letter.to_string(), BOLD).with(&format!(" {word}  "), Style::PLAIN);
+            line = line
+                .with(&letter.to_string(), BOLD)
+                .with(&format!(" {word}  "), Style::PLAIN);
         }
         let waiting = self.state.asks.len();
         if waiting > 1 {
@@ -197,11 +224,25 @@ impl Live<'_> {
         let layout = self.prompt.editor.layout(width.saturating_sub(indent + 1));
         let shown = MAX_INPUT_ROWS.min(height.saturating_sub(3)).max(1);
         let first = (layout.cursor_row + 1).saturating_sub(shown);
-        let rows = layout.rows.iter().enumerate().skip(first).take(shown).map(|(index, row)| {
-            let start = if index == 0 { mark.to_owned() } else { " ".repeat(indent) };
-            Line::styled(&start, AGENT).with(row, Style::PLAIN)
-        });
-        (rows.collect(), layout.cursor_row - first, indent + layout.cursor_column)
+        let rows = layout
+            .rows
+            .iter()
+            .enumerate()
+            .skip(first)
+            .take(shown)
+            .map(|(index, row)| {
+                let start = if index == 0 {
+                    mark.to_owned()
+                } else {
+                    " ".repeat(indent)
+                };
+                Line::styled(&start, AGENT).with(row, Style::PLAIN)
+            });
+        (
+            rows.collect(),
+            layout.cursor_row - first,
+            indent + layout.cursor_column,
+        )
     }
 
     fn status(&self) -> Line {
@@ -217,7 +258,14 @@ impl Live<'_> {
             None => "planned".to_owned(),
         });
         parts.extend(self.spent.map(spent));
-        parts.push(if self.state.is_working() { "Ctrl-C cancels" } else { "/help" }.to_owned());
+        parts.push(
+            if self.state.is_working() {
+                "Ctrl-C cancels"
+            } else {
+                "/help"
+            }
+            .to_owned(),
+        );
         Line::styled(&format!("  {}", parts.join(" · ")), DIM)
     }
 }

@@ -10,7 +10,8 @@ use crate::chat::state::State;
 const NOW: Timestamp = Timestamp::from_millis(1_768_334_400_000);
 const GREET: &str = "def greet():\n    return \"Hello\"\n";
 
-/// The scrollback of a recorded session; wherever it stands for a while, the live rows below a rule.
+/// The scrollback of a recorded session; wherever it stands for a while, the live rows below a
+/// rule.
 fn shown(session: &str, width: usize) -> String {
     let mut state = State::default();
     let prompt = Prompt::default();
@@ -95,14 +96,24 @@ fn live_rows_fit_every_screen() {
         &State::default(),
         std::time::Instant::now(),
     );
-    for session in [include_str!("../fixtures/plan.jsonl"), include_str!("../fixtures/direct.jsonl")] {
+    for session in [
+        include_str!("../fixtures/plan.jsonl"),
+        include_str!("../fixtures/direct.jsonl"),
+    ] {
         let mut state = State::default();
         for line in session.lines().filter(|line| line.contains("\"type\"")) {
             state.apply(&serde_json::from_str(line).unwrap(), &Before::Missing);
             for (width, height) in [(20, 5), (80, 24), (120, 8), (1, 1)] {
                 let drawn = draw(&state, &prompt, width, height);
-                assert!(drawn.rows.len() <= height.max(3), "{} rows on {height}", drawn.rows.len());
-                assert!(drawn.rows.iter().all(|row| row.width() < width.max(3)), "{drawn:?}");
+                assert!(
+                    drawn.rows.len() <= height.max(3),
+                    "{} rows on {height}",
+                    drawn.rows.len()
+                );
+                assert!(
+                    drawn.rows.iter().all(|row| row.width() < width.max(3)),
+                    "{drawn:?}"
+                );
                 assert!(drawn.cursor_row < drawn.rows.len());
             }
         }
@@ -114,7 +125,10 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     let content: String = (0..500).map(|number| format!("line {number}\n")).collect();
     let arguments = serde_json::json!({ "path": "long\u{202e}.txt", "content": content });
     let arguments = arguments.as_object().unwrap().clone();
-    let kind = crate::chat::block::ApprovalKind::Write { arguments, before: Before::Missing };
+    let kind = crate::chat::block::ApprovalKind::Write {
+        arguments,
+        before: Before::Missing,
+    };
     let shown = crate::chat::block::ApprovalShown {
         agent: None,
         task: None,
@@ -122,8 +136,14 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         reason: String::new(),
         is_forged: false,
     };
-    let text: Vec<String> = block(&Block::Approval(shown), 80).iter().map(Line::to_text).collect();
-    assert!(text.len() < 100 && text.last().unwrap().contains("422 more lines; v shows all"), "{text:#?}");
+    let text: Vec<String> = block(&Block::Approval(shown), 80)
+        .iter()
+        .map(Line::to_text)
+        .collect();
+    assert!(
+        text.len() < 100 && text.last().unwrap().contains("422 more lines; v shows all"),
+        "{text:#?}"
+    );
     assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
     assert!(everything(&kind, 80).len() > 500);
 }
@@ -134,19 +154,51 @@ fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
         serde_json::json!({ "id": id, "agent": "agent_coder", "description": description, "depends_on": [],
             "status": "pending", "estimated_tokens": 9, "estimated_cost_usd": 0.01 })
     };
-    let whole = |plan: &PlanView| whole_plan(plan, 2000).iter().map(Line::to_text).collect::<Vec<_>>().join("\n");
+    let whole = |plan: &PlanView| {
+        whole_plan(plan, 2000)
+            .iter()
+            .map(Line::to_text)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     let proposed = |description: &str| {
         let plan = serde_json::json!({ "plan_id": "p", "workflow_id": "w", "status": "awaiting_approval",
             "fallback": false, "estimated_cost_usd": 0.02, "cost_known": true, "requires_approval": true,
             "tasks": [task("a", description.to_owned()), task("b", "Tell.".to_owned())] });
         let plan = PlanView::new(serde_json::from_value(plan).unwrap());
-        let block = block(&Block::PlanProposed { plan: plan.clone(), reason: String::new() }, 80);
-        (plan, block.iter().map(Line::to_text).collect::<Vec<_>>().join("\n"))
+        let block = block(
+            &Block::PlanProposed {
+                plan: plan.clone(),
+                reason: String::new(),
+            },
+            80,
+        );
+        (
+            plan,
+            block
+                .iter()
+                .map(Line::to_text)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
     };
-    let (plan, brief) = proposed(&format!("Build.{}\nThen delete every\u{202e}thing.", " Carefully.".repeat(30)));
-    assert!(brief.contains("…") && brief.contains("long descriptions are cut; v shows all"), "{brief}");
+    let (plan, brief) = proposed(&format!(
+        "Build.{}\nThen delete every\u{202e}thing.",
+        " Carefully.".repeat(30)
+    ));
+    assert!(
+        brief.contains("…") && brief.contains("long descriptions are cut; v shows all"),
+        "{brief}"
+    );
     assert!(!brief.contains("delete"), "{brief}");
-    assert!(whole(&plan).contains("⏎ Then delete every\\u{202e}thing."), "{}", whole(&plan));
+    assert!(
+        whole(&plan).contains("⏎ Then delete every\\u{202e}thing."),
+        "{}",
+        whole(&plan)
+    );
     let (plan, brief) = proposed("Build.");
-    assert!(!brief.contains('…') && !whole(&plan).contains('…'), "{brief}");
+    assert!(
+        !brief.contains('…') && !whole(&plan).contains('…'),
+        "{brief}"
+    );
 }

@@ -1,7 +1,8 @@
 //! The part of a session's events that is about plans and their tasks.
 
 use codelab_protocol::{
-    ChatEventBody, Origin, Plan, PlanId, PlanStatus, TaskId, TaskStatus, Usage, WorkflowCompleted, WorkflowStatus,
+    ChatEventBody, Origin, Plan, PlanId, PlanStatus, TaskId, TaskStatus, Usage, WorkflowCompleted,
+    WorkflowStatus,
 };
 
 use super::{Ask, State, Turn};
@@ -18,11 +19,16 @@ impl State {
             ChatEventBody::PlanRequest(request) => {
                 self.ask(Ask::Plan(Box::new(request.clone())));
                 if let Some(plan) = &self.plan {
-                    out.push(Block::PlanProposed { plan: plan.clone(), reason: request.approval.reason.clone() });
+                    out.push(Block::PlanProposed {
+                        plan: plan.clone(),
+                        reason: request.approval.reason.clone(),
+                    });
                 }
             }
             ChatEventBody::PlanResolved(resolved) => {
-                self.asks.retain(|ask| !matches!(ask, Ask::Plan(request) if request.plan_id == resolved.plan_id));
+                self.asks.retain(
+                    |ask| !matches!(ask, Ask::Plan(request) if request.plan_id == resolved.plan_id),
+                );
                 if let Some(plan) = self.plan_of(&resolved.plan_id)
                     && !resolved.tasks.is_empty()
                 {
@@ -38,19 +44,40 @@ impl State {
                 self.progress(&task.plan_id, &task.task_id, TaskStatus::Running, None);
             }
             ChatEventBody::TaskProgress(task) => {
-                self.progress(&task.plan_id, &task.task_id, TaskStatus::Running, Some(task.note.clone()));
+                self.progress(
+                    &task.plan_id,
+                    &task.task_id,
+                    TaskStatus::Running,
+                    Some(task.note.clone()),
+                );
             }
-            ChatEventBody::TaskCompleted(task) => match (&task.origin.plan_id, &task.origin.task_id) {
-                (Some(plan), Some(id)) => self.task_ended(plan, id, TaskStatus::Completed, None, out),
-                _ => self.spend(task.usage, out),
-            },
+            ChatEventBody::TaskCompleted(task) => {
+                match (&task.origin.plan_id, &task.origin.task_id) {
+                    (Some(plan), Some(id)) => {
+                        self.task_ended(plan, id, TaskStatus::Completed, None, out)
+                    }
+                    _ => self.spend(task.usage, out),
+                }
+            }
             ChatEventBody::TaskFailed(task) => {
                 let note = task.error.message.chars().take(MAX_NOTE_CHARS).collect();
-                self.task_ended(&task.plan_id, &task.task_id, TaskStatus::Failed, Some(note), out);
+                self.task_ended(
+                    &task.plan_id,
+                    &task.task_id,
+                    TaskStatus::Failed,
+                    Some(note),
+                    out,
+                );
             }
             ChatEventBody::TaskSkipped(task) => {
                 let note = format!("because {} failed", task.because_of);
-                self.task_ended(&task.plan_id, &task.task_id, TaskStatus::Skipped, Some(note), out);
+                self.task_ended(
+                    &task.plan_id,
+                    &task.task_id,
+                    TaskStatus::Skipped,
+                    Some(note),
+                    out,
+                );
             }
             ChatEventBody::WorkflowCompleted(completed) => self.plan_ended(completed, out),
             _ => {}
@@ -60,8 +87,13 @@ impl State {
     fn planned(&mut self, plan: &Plan, out: &mut Vec<Block>) {
         let view = PlanView::new(plan.clone());
         if let ([task], PlanStatus::Running) = (plan.tasks.as_slice(), plan.status) {
-            self.turn = Turn::Working { agent: Some(task.agent.clone()) };
-            out.push(Block::Routed { agent: task.agent.clone(), is_fallback: plan.fallback });
+            self.turn = Turn::Working {
+                agent: Some(task.agent.clone()),
+            };
+            out.push(Block::Routed {
+                agent: task.agent.clone(),
+                is_fallback: plan.fallback,
+            });
         }
         self.plan = Some(view);
     }
@@ -75,7 +107,9 @@ impl State {
         };
         if let Some(view) = self.plan_of(&completed.plan_id) {
             view.plan.status = status;
-            let lost = |task: &codelab_protocol::Task| matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped);
+            let lost = |task: &codelab_protocol::Task| {
+                matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped)
+            };
             let can_retry = view.plan.tasks.iter().any(lost);
             if status != PlanStatus::Completed {
                 out.push(Block::PlanEnded { status, can_retry });
@@ -102,11 +136,19 @@ impl State {
         out: &mut Vec<Block>,
     ) {
         self.progress(plan, id, status, None);
-        let Some(view) = self.plan_of(plan).filter(|view| !view.is_single() || status == TaskStatus::Failed) else {
+        let Some(view) = self
+            .plan_of(plan)
+            .filter(|view| !view.is_single() || status == TaskStatus::Failed)
+        else {
             return;
         };
         if let Some(task) = view.task(id) {
-            out.push(Block::TaskEnded { id: id.clone(), agent: task.agent.clone(), status, note });
+            out.push(Block::TaskEnded {
+                id: id.clone(),
+                agent: task.agent.clone(),
+                status,
+                note,
+            });
         }
     }
 
@@ -120,7 +162,12 @@ impl State {
     /// A task that waits for the person.
     pub(super) fn waiting(&mut self, origin: &Origin) {
         if let (Some(plan), Some(id)) = (&origin.plan_id, &origin.task_id) {
-            self.progress(plan, id, TaskStatus::Waiting, Some("waits for you".to_owned()));
+            self.progress(
+                plan,
+                id,
+                TaskStatus::Waiting,
+                Some("waits for you".to_owned()),
+            );
         }
     }
 

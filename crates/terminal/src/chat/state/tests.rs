@@ -11,8 +11,7 @@ fn event(kind: &str, data: Value) -> ChatEvent {
 }
 
 fn delta(text: &str, attempt: u32, offset: usize) -> ChatEvent {
-    let data =
-        json!({ "content": text, "agent": "agent_coder", "message_id": "m2", "attempt": attempt, "offset": offset });
+    let data = json!({ "content": text, "agent": "agent_coder", "message_id": "m2", "attempt": attempt, "offset": offset });
     event("message_delta", data)
 }
 
@@ -36,7 +35,10 @@ fn sources(blocks: &[Block]) -> Vec<String> {
 
 fn play(events: &[ChatEvent]) -> (State, Vec<Block>) {
     let mut state = State::default();
-    let blocks = events.iter().flat_map(|event| state.apply(event, &Before::Missing)).collect();
+    let blocks = events
+        .iter()
+        .flat_map(|event| state.apply(event, &Before::Missing))
+        .collect();
     (state, blocks)
 }
 
@@ -48,9 +50,18 @@ fn an_answer_is_printed_once_however_it_arrives() {
         (vec![], vec!["One.\n\nTwo."]),
         (vec![delta("One.", 0, 0)], vec!["One.\n\nTwo."]),
         (vec![delta("One.\n\nTw", 0, 0)], vec!["One.\n\n", "Two."]),
-        (vec![delta("One.\n\n", 0, 0), delta("Two.", 0, 6)], vec!["One.\n\n", "Two."]),
-        (vec![delta("Other.\n\nX", 0, 0), delta("One.", 1, 0)], vec!["Other.\n\n", "(again)", "One.\n\nTwo."]),
-        (vec![delta("Other.\n\nX", 0, 0)], vec!["Other.\n\n", "(again)", "One.\n\nTwo."]),
+        (
+            vec![delta("One.\n\n", 0, 0), delta("Two.", 0, 6)],
+            vec!["One.\n\n", "Two."],
+        ),
+        (
+            vec![delta("Other.\n\nX", 0, 0), delta("One.", 1, 0)],
+            vec!["Other.\n\n", "(again)", "One.\n\nTwo."],
+        ),
+        (
+            vec![delta("Other.\n\nX", 0, 0)],
+            vec!["Other.\n\n", "(again)", "One.\n\nTwo."],
+        ),
     ] {
         let mut events = vec![user.clone()];
         events.extend(deltas);
@@ -60,8 +71,15 @@ fn an_answer_is_printed_once_however_it_arrives() {
         let (state, blocks) = play(&events);
         assert_eq!(sources(&blocks), expected);
         assert!(state.answer.is_none());
-        let named = blocks.iter().filter(|block| matches!(block, Block::Answer { agent: Some(_), .. })).count();
-        assert_eq!(named, 1 + usize::from(expected.contains(&"(again)")), "each answer says once who speaks");
+        let named = blocks
+            .iter()
+            .filter(|block| matches!(block, Block::Answer { agent: Some(_), .. }))
+            .count();
+        assert_eq!(
+            named,
+            1 + usize::from(expected.contains(&"(again)")),
+            "each answer says once who speaks"
+        );
     }
 }
 
@@ -77,10 +95,18 @@ fn a_turn_that_ends_early_says_so() {
 #[test]
 fn a_failure_is_told_once() {
     let mut failed = said("m2", "assistant", "The model cannot be reached.");
-    let ChatEventBody::MessageCreated(created) = &mut failed.body else { panic!() };
+    let ChatEventBody::MessageCreated(created) = &mut failed.body else {
+        panic!()
+    };
     created.message.error = true;
-    let told = event("error", json!({ "message": "The model cannot be reached.", "error_code": "LLM_ERROR" }));
-    for events in [vec![said("m1", "user", "go"), failed.clone(), told], vec![said("m1", "user", "go"), failed]] {
+    let told = event(
+        "error",
+        json!({ "message": "The model cannot be reached.", "error_code": "LLM_ERROR" }),
+    );
+    for events in [
+        vec![said("m1", "user", "go"), failed.clone(), told],
+        vec![said("m1", "user", "go"), failed],
+    ] {
         let (mut state, mut blocks) = play(&events);
         blocks.extend(state.done(TurnStatus::Failed));
         assert_eq!(sources(&blocks), ["error The model cannot be reached."]);
@@ -105,24 +131,42 @@ fn what_waits_is_kept_until_it_is_answered() {
         approval("c", arguments.clone(), &arguments),
         event("question", question),
     ]);
-    let open = |state: &State| state.asks.iter().map(|ask| ask.call_id().to_string()).collect::<Vec<_>>();
+    let open = |state: &State| {
+        state
+            .asks
+            .iter()
+            .map(|ask| ask.call_id().to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(open(&state), ["c", "q"], "a repeated event asks once");
     state.done(TurnStatus::AwaitingApproval);
-    let resolved = json!({ "call_id": "c", "kind": "tool", "decision": "approve", "decided_by": "1" });
+    let resolved =
+        json!({ "call_id": "c", "kind": "tool", "decision": "approve", "decided_by": "1" });
     state.apply(&event("approval_resolved", resolved), &Before::Missing);
     assert_eq!(open(&state), ["q"]);
     let answer = json!({ "call_id": "q", "tool_name": "ask_followup_question", "result": "this" });
     let blocks = state.apply(&event("tool_result", answer), &Before::Missing);
-    assert_eq!((open(&state).len(), blocks), (0, vec![Block::Answered("this".to_owned())]));
+    assert_eq!(
+        (open(&state).len(), blocks),
+        (0, vec![Block::Answered("this".to_owned())])
+    );
 }
 
 #[test]
 fn changed_arguments_are_noticed() {
-    let (shown, signed) = (json!({ "path": "a", "content": "x" }), json!({ "path": "a", "content": "y" }));
+    let (shown, signed) = (
+        json!({ "path": "a", "content": "x" }),
+        json!({ "path": "a", "content": "y" }),
+    );
     for (digest_of, is_forged) in [(&shown, false), (&signed, true)] {
         let (state, blocks) = play(&[approval("c", shown.clone(), digest_of)]);
-        let [Block::Approval(approval)] = blocks.as_slice() else { panic!("{blocks:?}") };
-        assert_eq!((approval.is_forged, state.asks[0].is_forged()), (is_forged, is_forged));
+        let [Block::Approval(approval)] = blocks.as_slice() else {
+            panic!("{blocks:?}")
+        };
+        assert_eq!(
+            (approval.is_forged, state.asks[0].is_forged()),
+            (is_forged, is_forged)
+        );
     }
 }
 
@@ -132,12 +176,31 @@ fn a_closed_call_says_what_became_of_it() {
         "requires_approval": false, "digest": "d", "agent": "agent_coder", "client_attached": true });
     let (mut state, _) = play(&[said("m1", "user", "go"), event("tool_call", call)]);
     assert_eq!(state.calls.len(), 1);
-    let closed = event("tool_call_closed", json!({ "call_id": "c", "outcome": "unknown" }));
+    let closed = event(
+        "tool_call_closed",
+        json!({ "call_id": "c", "outcome": "unknown" }),
+    );
     let blocks = state.apply(&closed, &Before::Missing);
-    assert!(matches!(&blocks[..], [Block::Call(CallEnd { end: End::Closed(CallOutcome::Unknown), .. })]), "{blocks:?}");
+    assert!(
+        matches!(
+            &blocks[..],
+            [Block::Call(CallEnd {
+                end: End::Closed(CallOutcome::Unknown),
+                ..
+            })]
+        ),
+        "{blocks:?}"
+    );
     assert!(state.calls.is_empty() && state.apply(&closed, &Before::Missing).is_empty());
-    let late = json!({ "call_id": "c", "tool_name": "execute_command", "result": {}, "late": true });
-    assert_eq!(state.apply(&event("tool_result", late), &Before::Missing).len(), 1, "a late result is shown");
+    let late =
+        json!({ "call_id": "c", "tool_name": "execute_command", "result": {}, "late": true });
+    assert_eq!(
+        state
+            .apply(&event("tool_result", late), &Before::Missing)
+            .len(),
+        1,
+        "a late result is shown"
+    );
 }
 
 /// A line of a recorded session: an event, or how the turn stood.
@@ -150,7 +213,10 @@ fn recorded(line: &str) -> Result<ChatEvent, TurnStatus> {
 
 #[test]
 fn reading_a_session_again_gives_the_same_state() {
-    for text in [include_str!("../fixtures/plan.jsonl"), include_str!("../fixtures/direct.jsonl")] {
+    for text in [
+        include_str!("../fixtures/plan.jsonl"),
+        include_str!("../fixtures/direct.jsonl"),
+    ] {
         let mut live = State::default();
         let mut again = State::default();
         let (mut seen, mut seen_again) = (Vec::new(), Vec::new());
@@ -185,16 +251,27 @@ fn this_machines_questions_outlive_a_change_of_session() {
         reason: "no sandbox".to_owned(),
         parts: Vec::new(),
     };
-    let question = |id: &str| event("question", json!({ "call_id": id, "question": "?", "options": [], "agent": "a" }));
+    let question = |id: &str| {
+        event(
+            "question",
+            json!({ "call_id": id, "question": "?", "options": [], "agent": "a" }),
+        )
+    };
     let (mut state, _) = play(&[said("m1", "user", "go"), question("old")]);
     assert!(state.ask_locally(local(1)).is_some());
     let (next, _) = play(&[question("new")]);
     state.become_session(next);
-    let asked: Vec<&str> = state.asks.iter().map(|ask| ask.call_id().as_str()).collect();
+    let asked: Vec<&str> = state
+        .asks
+        .iter()
+        .map(|ask| ask.call_id().as_str())
+        .collect();
     assert_eq!(asked, ["c1", "new"]);
     state.become_session(State::default());
     assert_eq!(state.asks, [Ask::Local(local(1))]);
     assert!(!state.is_working());
-    let taken = (1..=MAX_OPEN).filter(|call| state.ask_locally(local(*call)).is_some()).count();
+    let taken = (1..=MAX_OPEN)
+        .filter(|call| state.ask_locally(local(*call)).is_some())
+        .count();
     assert_eq!(taken, MAX_OPEN - 1, "what is not asked is said not to be");
 }

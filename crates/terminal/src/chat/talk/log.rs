@@ -1,4 +1,5 @@
-//! What comes from the server and from the hands: a session's log, read once from its start and then followed.
+//! What comes from the server and from the hands: a session's log, read once from its start and
+//! then followed.
 
 use std::collections::VecDeque;
 
@@ -18,12 +19,17 @@ use crate::{HandsEvent, Question};
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
 /// A reader that comes back for as long as the chat lives.
-const BACKOFF: Backoff =
-    Backoff { first_delay_ms: 50, max_delay_ms: 2_000, attempts: u32::MAX, max_retry_after_ms: 10_000 };
+const BACKOFF: Backoff = Backoff {
+    first_delay_ms: 50,
+    max_delay_ms: 2_000,
+    attempts: u32::MAX,
+    max_retry_after_ms: 10_000,
+};
 
 impl Talk {
     pub(super) fn follow(&mut self, session: SessionId, after: Option<u64>) {
-        let events = ResumingEvents::new(self.client.clone(), session.clone(), after, Until::Dropped);
+        let events =
+            ResumingEvents::new(self.client.clone(), session.clone(), after, Until::Dropped);
         self.events = Some(events.with_backoff(BACKOFF));
         self.session = Some(session);
     }
@@ -50,8 +56,14 @@ impl Talk {
         self.forget();
         self.state.become_session(state);
         self.spent = Some(usage(&detail.usage));
-        let title = detail.session.title.unwrap_or_else(|| "a session without a title".to_owned());
-        self.notice(format!("{title} · {} messages", detail.session.message_count));
+        let title = detail
+            .session
+            .title
+            .unwrap_or_else(|| "a session without a title".to_owned());
+        self.notice(format!(
+            "{title} · {} messages",
+            detail.session.message_count
+        ));
         shown.iter().for_each(|block| self.print(block));
         for block in self.open_asks().await {
             self.print(&block);
@@ -60,9 +72,15 @@ impl Talk {
         Ok(())
     }
 
-    pub(super) async fn event(&mut self, event: Option<Result<StreamEvent<ChatEvent>, ClientError>>) {
+    pub(super) async fn event(
+        &mut self,
+        event: Option<Result<StreamEvent<ChatEvent>, ClientError>>,
+    ) {
         let blocks = match event {
-            Some(Ok(StreamEvent { data: EventData::Chunk(event), .. })) => {
+            Some(Ok(StreamEvent {
+                data: EventData::Chunk(event),
+                ..
+            })) => {
                 if let ChatEventBody::MessageCreated(created) = &event.body
                     && created.message.role == Role::User
                 {
@@ -71,7 +89,10 @@ impl Talk {
                 let before = self.before(&event.body).await;
                 self.state.apply(&event, &before)
             }
-            Some(Ok(StreamEvent { data: EventData::Done(done), .. })) => {
+            Some(Ok(StreamEvent {
+                data: EventData::Done(done),
+                ..
+            })) => {
                 let was_working = self.state.is_working();
                 let blocks = self.state.done(done.status);
                 if was_working && !self.state.is_working() {
@@ -79,7 +100,10 @@ impl Talk {
                 }
                 blocks
             }
-            Some(Ok(StreamEvent { data: EventData::Other(_), .. })) => Vec::new(),
+            Some(Ok(StreamEvent {
+                data: EventData::Other(_),
+                ..
+            })) => Vec::new(),
             Some(Err(error)) => {
                 self.complain(&error);
                 self.events = None;
@@ -96,15 +120,23 @@ impl Talk {
 
     fn count(&mut self) {
         if let Some(session) = &self.session {
-            self.requests.spawn(requests::usage(self.client.clone(), session.clone()));
+            self.requests
+                .spawn(requests::usage(self.client.clone(), session.clone()));
         }
     }
 
     /// The file that an approval is about, as it is now.
     async fn before(&self, body: &ChatEventBody) -> Before {
         match body {
-            ChatEventBody::ApprovalRequest(request) if request.approval.tool_name == Tool::WriteFile.as_str() => {
-                let path = request.approval.arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+            ChatEventBody::ApprovalRequest(request)
+                if request.approval.tool_name == Tool::WriteFile.as_str() =>
+            {
+                let path = request
+                    .approval
+                    .arguments
+                    .get("path")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 files::before(&self.preview, path).await
             }
             _ => Before::Missing,
@@ -119,24 +151,46 @@ impl Talk {
             HandsEvent::Closed { call } => self.state.answered(&call.call_id),
             HandsEvent::Unknown { call } => {
                 let tool = call.tool.as_str();
-                self.notice(format!("{tool} was running when codelab ended before: nobody knows its outcome"));
+                self.notice(format!(
+                    "{tool} was running when codelab ended before: nobody knows its outcome"
+                ));
             }
-            HandsEvent::Refused { call, reason } => self.notice(format!("{} not run: {reason}", call.tool.as_str())),
+            HandsEvent::Refused { call, reason } => {
+                self.notice(format!("{} not run: {reason}", call.tool.as_str()))
+            }
             HandsEvent::Ended { reason } => {
-                self.print(&Block::Error { message: format!("no more tools are run: {reason}"), code: None });
+                self.print(&Block::Error {
+                    message: format!("no more tools are run: {reason}"),
+                    code: None,
+                });
             }
             HandsEvent::Started { .. } | HandsEvent::Finished { .. } => {}
         }
     }
 
     pub(super) fn question(&mut self, question: Question) {
-        let Question { call, arguments, reason, parts, reply } = question;
+        let Question {
+            call,
+            arguments,
+            reason,
+            parts,
+            reply,
+        } = question;
         let (session_id, call_id) = (call.session_id, call.call_id);
         let is_elsewhere = self.session.as_ref() != Some(&session_id);
         let notice = format!("this machine asks for session {session_id}");
-        let ask = LocalAsk { session_id, call_id: call_id.clone(), tool: call.tool, arguments, reason, parts };
+        let ask = LocalAsk {
+            session_id,
+            call_id: call_id.clone(),
+            tool: call.tool,
+            arguments,
+            reason,
+            parts,
+        };
         // What is not asked is refused, since its reply is dropped.
-        let Some(block) = self.state.ask_locally(ask) else { return };
+        let Some(block) = self.state.ask_locally(ask) else {
+            return;
+        };
         if is_elsewhere {
             self.notice(notice);
         }

@@ -1,6 +1,7 @@
-//! What the protected paths of a workspace were like when no command ran: one record on disk for each workspace. Every command
-//! that runs at the same time, whichever client started it, is compared with the same record. So none of them takes what
-//! another one planted for the person's own.
+//! What the protected paths of a workspace were like when no command ran: one record on disk for
+//! each workspace. Every command that runs at the same time, whichever client started it, is
+//! compared with the same record. So none of them takes what another one planted for the person's
+//! own.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -50,26 +51,40 @@ impl Baseline {
     /// `place` holds the records of all workspaces.
     pub fn of(place: &Path, root: &Path) -> Self {
         use std::os::unix::ffi::OsStrExt;
-        Self { folder: place.join(hex::encode(&Sha256::digest(root.as_os_str().as_bytes())[..16])) }
+        Self {
+            folder: place.join(hex::encode(
+                &Sha256::digest(root.as_os_str().as_bytes())[..16],
+            )),
+        }
     }
 
     /// Waits for whoever begins or ends a command in this workspace.
     pub fn gate(&self) -> io::Result<Gate> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
         let metadata = fs::symlink_metadata(&self.folder)?;
         let is_own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
         if !is_own || metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other(format!("{} belongs to somebody else", self.folder.display())));
+            return Err(io::Error::other(format!(
+                "{} belongs to somebody else",
+                self.folder.display()
+            )));
         }
         let lock = open(&self.folder.join(GATE))?;
         flock(&lock, FlockOperation::LockExclusive)?;
-        Ok(Gate { _lock: lock, folder: self.folder.clone() })
+        Ok(Gate {
+            _lock: lock,
+            folder: self.folder.clone(),
+        })
     }
 }
 
 impl Gate {
-    /// The record that this command is compared with; where no other command runs, `look` makes a new one. The last part is a
-    /// record that nobody was compared with, because a command's supervisor was ended.
+    /// The record that this command is compared with; where no other command runs, `look` makes a
+    /// new one. The last part is a record that nobody was compared with, because a command's
+    /// supervisor was ended.
     pub(super) fn begin(
         &self,
         access: GitAccess,
@@ -81,10 +96,22 @@ impl Gate {
             let (found, git) = look()?;
             // One that cannot be understood is of another version of this program.
             let left = self.record().unwrap_or_default();
-            (Record { found, git, is_git_writable, is_shared: false }, left)
+            (
+                Record {
+                    found,
+                    git,
+                    is_git_writable,
+                    is_shared: false,
+                },
+                left,
+            )
         } else {
             let record = self.record()?;
-            let missing = || io::Error::other("the record of protected paths is missing while another command runs");
+            let missing = || {
+                io::Error::other(
+                    "the record of protected paths is missing while another command runs",
+                )
+            };
             let mut record = record.ok_or_else(missing)?;
             record.is_shared = true;
             record.is_git_writable |= is_git_writable;
@@ -95,7 +122,8 @@ impl Gate {
         Ok((running, record, left))
     }
 
-    /// A tool wrote this with a person's approval, so that no command changed it. `path` is relative to the root.
+    /// A tool wrote this with a person's approval, so that no command changed it. `path` is
+    /// relative to the root.
     pub(crate) fn add_written(
         &self,
         path: &Path,
@@ -103,14 +131,28 @@ impl Gate {
         mode: u32,
         is_protected: impl Fn(&Path) -> bool,
     ) -> io::Result<()> {
-        let Some(mut record) = self.record()? else { return Ok(()) };
-        let is_part =
-            |path: &Path| record.found.outermost.iter().any(|top| path.starts_with(top)) || is_protected(path);
-        let folders = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty() && is_part(above));
-        let mut entries: Vec<(PathBuf, Kept)> =
-            folders.map(|above| (above.to_owned(), Kept::Folder { mode: None })).collect();
+        let Some(mut record) = self.record()? else {
+            return Ok(());
+        };
+        let is_part = |path: &Path| {
+            record
+                .found
+                .outermost
+                .iter()
+                .any(|top| path.starts_with(top))
+                || is_protected(path)
+        };
+        let folders = path
+            .ancestors()
+            .skip(1)
+            .filter(|above| !above.as_os_str().is_empty() && is_part(above));
+        let mut entries: Vec<(PathBuf, Kept)> = folders
+            .map(|above| (above.to_owned(), Kept::Folder { mode: None }))
+            .collect();
         if is_part(path) {
-            let kept = content.map_or(Kept::Folder { mode: None }, |content| Kept::written(content, mode));
+            let kept = content.map_or(Kept::Folder { mode: None }, |content| {
+                Kept::written(content, mode)
+            });
             entries.push((path.to_owned(), kept));
         }
         if entries.is_empty() {
@@ -122,7 +164,9 @@ impl Gate {
 
     pub(super) fn record(&self) -> io::Result<Option<Record>> {
         match fs::read(self.folder.join(RECORD)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(io::Error::other)?)),
+            Ok(text) => Ok(Some(
+                serde_json::from_slice(&text).map_err(io::Error::other)?,
+            )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -132,7 +176,8 @@ impl Gate {
         let text = serde_json::to_vec(record).map_err(io::Error::other)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         io::Write::write_all(&mut file, &text)?;
-        file.persist(self.folder.join(RECORD)).map_err(|error| error.error)?;
+        file.persist(self.folder.join(RECORD))
+            .map_err(|error| error.error)?;
         Ok(())
     }
 
@@ -143,12 +188,19 @@ impl Gate {
 }
 
 impl Running {
-    /// Whether no other command has a share; then this one has the whole. Only with the gate: in between it may have nothing.
+    /// Whether no other command has a share; then this one has the whole. Only with the gate: in
+    /// between it may have nothing.
     pub fn is_last(&self) -> bool {
         flock(&self.0, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
 }
