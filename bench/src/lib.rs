@@ -18,7 +18,7 @@ pub struct LabelledSet {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Labelled {
     pub id: u64,
-    pub lang: Language,
+    pub lang: QueryLanguage,
     #[serde(rename = "type")]
     pub kind: String,
     pub success: bool,
@@ -27,7 +27,7 @@ pub struct Labelled {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct LabelledQuery {
-    pub lang: Language,
+    pub lang: QueryLanguage,
     pub kind: QueryKind,
     pub text: String,
     /// The interactions that answer it: one or more.
@@ -36,7 +36,7 @@ pub struct LabelledQuery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Language {
+pub enum QueryLanguage {
     En,
     Ru,
     Uk,
@@ -66,7 +66,7 @@ impl LabelledSet {
     }
 }
 
-impl fmt::Display for Language {
+impl fmt::Display for QueryLanguage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::En => "English",

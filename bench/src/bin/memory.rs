@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use codelab_bench::LabelledSet;
 use codelab_memory::{
-    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId,
-    Memory, MemoryHealth, Query,
+    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Memory, MemoryEntry,
+    MemoryEntryId, MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
@@ -281,15 +281,15 @@ impl Texts {
         Self { set }
     }
 
-    fn interaction(&self, id: u64) -> Interaction {
+    fn interaction(&self, id: u64) -> MemoryEntry {
         let text = |part| {
             self.set.interactions[scattered(id * PARTS + part) % self.set.interactions.len()]
                 .text
                 .as_str()
         };
         let parts: Vec<&str> = (0..PARTS).map(text).collect();
-        Interaction {
-            id: InteractionId(id),
+        MemoryEntry {
+            id: MemoryEntryId(id),
             text: format!("{} (change {})", parts.join(" "), id * 7919 % 1_000_003),
             kind: if id.is_multiple_of(2) { "task" } else { "chat" }.into(),
             success: !id.is_multiple_of(5),

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use codelab_bench::{Labelled, LabelledQuery, LabelledSet, Language, QueryKind};
+use codelab_bench::{Labelled, LabelledQuery, LabelledSet, QueryKind, QueryLanguage};
 use codelab_memory::{
-    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId,
-    Memory, MemoryHealth, Query,
+    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Memory, MemoryEntry,
+    MemoryEntryId, MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
@@ -157,9 +157,9 @@ fn cosine(left: &[f32], right: &[f32]) -> f32 {
             .max(f32::MIN_POSITIVE)
 }
 
-fn interaction(labelled: &Labelled) -> Interaction {
-    Interaction {
-        id: InteractionId(labelled.id),
+fn interaction(labelled: &Labelled) -> MemoryEntry {
+    MemoryEntry {
+        id: MemoryEntryId(labelled.id),
         text: labelled.text.clone(),
         kind: labelled.kind.clone(),
         success: labelled.success,
@@ -202,7 +202,7 @@ fn print_table(queries: &[LabelledQuery], runs: &[Run]) {
     runs.iter()
         .for_each(|run| print!("  {:>5} r@{RECALL_AT}   MRR", run.name));
     println!();
-    let mut rows: BTreeMap<(QueryKind, Option<Language>), Vec<Score>> = BTreeMap::new();
+    let mut rows: BTreeMap<(QueryKind, Option<QueryLanguage>), Vec<Score>> = BTreeMap::new();
     for (at, query) in queries.iter().enumerate() {
         for language in [Some(query.lang), None] {
             let scores = rows.entry((query.kind, language)).or_default();

@@ -9,12 +9,12 @@ pub mod config;
 pub mod connection;
 pub mod doctor;
 pub mod exec;
-pub mod hands;
 pub mod health;
 pub mod login_link;
 pub mod memory;
 pub mod serve;
 pub mod token;
+pub mod tool_runner;
 pub mod work;
 
 use std::io::Write as _;
@@ -31,7 +31,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where the server's settings and data are; the same for every command.
 #[derive(Args, Clone)]
-pub struct Place {
+pub struct ServerPaths {
     /// Settings file; by default codelab.toml in the data folder
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Place {
     pub data_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl ServerPaths {
     pub fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
         Ok(self.explain_with(addr).settings?)
     }

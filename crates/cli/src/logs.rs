@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::lossy::{Lossy, Rest};
+use self::lossy::{LogFlush, LossyLog};
 
 /// A larger log of earlier runs is begun anew.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -22,17 +22,17 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 const DEFAULT: &str = "warn,codelab=info";
 
 /// `RUST_LOG` chooses what is logged. What is returned is held until the end of the program.
-pub fn start() -> io::Result<Rest> {
+pub fn start() -> io::Result<LogFlush> {
     start_with(DEFAULT)
 }
 
 /// For commands that talk to a person: only what went wrong, unless `RUST_LOG` says otherwise.
-pub fn start_quiet() -> io::Result<Rest> {
+pub fn start_quiet() -> io::Result<LogFlush> {
     start_with("error")
 }
 
 /// For commands that need the screen for something else.
-pub fn start_in_file(path: &Path) -> io::Result<Rest> {
+pub fn start_in_file(path: &Path) -> io::Result<LogFlush> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -43,7 +43,7 @@ pub fn start_in_file(path: &Path) -> io::Result<Rest> {
     if is_large {
         std::fs::remove_file(path)?;
     }
-    let (writer, rest) = Lossy::start(
+    let (writer, rest) = LossyLog::start(
         OpenOptions::new()
             .create(true)
             .append(true)
@@ -62,8 +62,8 @@ pub fn start_in_file(path: &Path) -> io::Result<Rest> {
     Ok(rest)
 }
 
-fn start_with(default: &str) -> io::Result<Rest> {
-    let (writer, rest) = Lossy::start(io::stderr())?;
+fn start_with(default: &str) -> io::Result<LogFlush> {
+    let (writer, rest) = LossyLog::start(io::stderr())?;
     let registry = tracing_subscriber::registry().with(filter(default));
     if io::stderr().is_terminal() {
         registry

@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::http::{Transport, accepted, invalid, parse, with_query};
-use crate::logged::Logged;
-use crate::stream::Closing;
-use crate::{Access, ClientError, ClientLimits, EventStream, RawResponse};
+use crate::logged::LoggedEvent;
+use crate::stream::StreamEnd;
+use crate::{ClientError, ClientLimits, Credentials, EventStream, RawResponse};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -35,13 +35,13 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// `base_url` is `http://host:port`, with a path prefix if the server has one.
-    pub fn new(base_url: &str, access: Access) -> Result<Self, ClientError> {
+    pub fn new(base_url: &str, access: Credentials) -> Result<Self, ClientError> {
         Self::with_limits(base_url, access, ClientLimits::default())
     }
 
     pub fn with_limits(
         base_url: &str,
-        access: Access,
+        access: Credentials,
         limits: ClientLimits,
     ) -> Result<Self, ClientError> {
         Ok(Self {
@@ -54,7 +54,7 @@ impl Client {
         let request =
             self.transport
                 .json_request(Method::POST, "/agent/message/stream", request)?;
-        self.stream(request, Closing::FirstDone).await
+        self.stream(request, StreamEnd::FirstDone).await
     }
 
     /// `GET /sessions/{id}/events`: what comes after event number `after` (`None` is from the
@@ -234,7 +234,7 @@ impl Client {
     }
 
     /// The log of a session, of whichever realm `E` is.
-    pub(crate) async fn log<E: Logged>(
+    pub(crate) async fn log<E: LoggedEvent>(
         &self,
         session: &SessionId,
         after: Option<u64>,
@@ -251,18 +251,18 @@ impl Client {
         self.stream(
             request,
             if follow {
-                Closing::AfterDone
+                StreamEnd::AfterDone
             } else {
-                Closing::Anywhere
+                StreamEnd::Anywhere
             },
         )
         .await
     }
 
-    pub(crate) async fn stream<E: Logged>(
+    pub(crate) async fn stream<E: LoggedEvent>(
         &self,
         mut request: Request<Full<Bytes>>,
-        closing: Closing,
+        closing: StreamEnd,
     ) -> Result<EventStream<E>, ClientError> {
         request
             .headers_mut()

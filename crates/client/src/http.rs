@@ -21,21 +21,21 @@ use crate::{ClientError, ClientLimits};
 
 /// How the caller proves who it is.
 #[derive(Clone)]
-pub enum Access {
+pub enum Credentials {
     InternalKey(String),
     Bearer(String),
     /// A bearer token for an address that others may have once the server is gone: nothing is sent
     /// there unless it is known to be the server's.
-    BearerWhile(String, Presence),
+    BearerWhile(String, AddressCheck),
     None,
 }
 
 /// Tells whether the server still has its address. Asked before every request, so it must not take
 /// long.
-pub type Presence = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type AddressCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Never shows the secret.
-impl fmt::Debug for Access {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InternalKey(_) => "InternalKey(…)",
@@ -64,14 +64,14 @@ pub(crate) struct Transport {
     /// Scheme, authority and path prefix, without a trailing slash.
     base: String,
     access: Option<(HeaderName, HeaderValue)>,
-    presence: Option<Presence>,
+    presence: Option<AddressCheck>,
     pub(crate) limits: ClientLimits,
 }
 
 impl Transport {
     pub(crate) fn new(
         base_url: &str,
-        access: &Access,
+        access: &Credentials,
         limits: ClientLimits,
     ) -> Result<Self, ClientError> {
         let base = base_url.trim_end_matches('/').to_owned();
@@ -92,8 +92,8 @@ impl Transport {
             .pool_max_idle_per_host(limits.idle_connections)
             .build(connector);
         let presence = match access {
-            Access::BearerWhile(_, presence) => Some(Arc::clone(presence)),
-            Access::InternalKey(_) | Access::Bearer(_) | Access::None => None,
+            Credentials::BearerWhile(_, presence) => Some(Arc::clone(presence)),
+            Credentials::InternalKey(_) | Credentials::Bearer(_) | Credentials::None => None,
         };
         Ok(Self {
             pool,
@@ -266,13 +266,13 @@ fn failed_request(error: hyper_util::client::legacy::Error) -> ClientError {
     }
 }
 
-fn access_header(access: &Access) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
+fn access_header(access: &Credentials) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
     let (name, text) = match access {
-        Access::InternalKey(key) => (INTERNAL_KEY, key.clone()),
-        Access::Bearer(token) | Access::BearerWhile(token, _) => {
+        Credentials::InternalKey(key) => (INTERNAL_KEY, key.clone()),
+        Credentials::Bearer(token) | Credentials::BearerWhile(token, _) => {
             (AUTHORIZATION, format!("Bearer {token}"))
         }
-        Access::None => return Ok(None),
+        Credentials::None => return Ok(None),
     };
     let mut value = HeaderValue::try_from(text)
         .map_err(|_| invalid("the key or token has characters no header can carry".into()))?;

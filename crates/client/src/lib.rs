@@ -6,13 +6,13 @@
 //! caller's business. It never repeats a request on its own, except [`ResumingEvents`], which only
 //! reads.
 
-mod chats;
 mod client;
 mod error;
 mod http;
 mod limits;
 mod logged;
 mod plans;
+mod project_sessions;
 mod projects;
 mod resume;
 mod sse;
@@ -21,12 +21,12 @@ mod tools;
 
 pub use ::http::{HeaderMap, Method};
 
-pub use chats::Sent;
 pub use client::Client;
 pub use error::ClientError;
-pub use http::{Access, Presence, RawResponse};
+pub use http::{AddressCheck, Credentials, RawResponse};
 pub use limits::{Backoff, ClientLimits};
-pub use logged::{Logged, Piece};
-pub use resume::{ResumingEvents, Until};
+pub use logged::{DeltaPiece, LoggedEvent};
+pub use project_sessions::SendOutcome;
+pub use resume::{FollowUntil, ResumingEvents};
 pub use sse::{SseDecoder, SseError, SseEvent};
 pub use stream::{EventData, EventStream, StreamEvent};

@@ -1,12 +1,12 @@
 //! What a person decides in a user's sessions: plans, approvals, questions; and the audit of it.
 
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, ChatAck, ChatEvent, HitlDecision, MessageList,
-    Plan, PlanDecision, PlanId, PlanList, SessionId, TaskId,
+    AnswerQuestion, ApprovalList, AuditList, CallId, HitlDecision, MessageList, Plan, PlanDecision,
+    PlanId, PlanList, ProjectSessionAck, SessionEvent, SessionId, TaskId,
 };
 use http::Method;
 
-use crate::stream::Closing;
+use crate::stream::StreamEnd;
 use crate::{Client, ClientError, EventStream};
 
 impl Client {
@@ -74,7 +74,7 @@ impl Client {
     }
 
     /// What waits for a decision in one session, in the order it was asked.
-    pub async fn chat_approvals(
+    pub async fn project_session_approvals(
         &self,
         session: &SessionId,
         limit: u64,
@@ -98,7 +98,7 @@ impl Client {
         session: &SessionId,
         call: &CallId,
         decision: &HitlDecision,
-    ) -> Result<ChatAck, ClientError> {
+    ) -> Result<ProjectSessionAck, ClientError> {
         let path = format!("/my/chat/{session}/approvals/{call}/decision");
         self.json(self.transport.json_request(Method::POST, &path, decision)?)
             .await
@@ -111,19 +111,22 @@ impl Client {
         session: &SessionId,
         call: &CallId,
         answer: &str,
-    ) -> Result<EventStream<ChatEvent>, ClientError> {
+    ) -> Result<EventStream<SessionEvent>, ClientError> {
         let path = format!("/my/chat/{session}/questions/{call}/answer");
         let body = AnswerQuestion {
             answer: Some(answer.to_owned()),
         };
         self.stream(
             self.transport.json_request(Method::POST, &path, &body)?,
-            Closing::FirstDone,
+            StreamEnd::FirstDone,
         )
         .await
     }
 
-    pub async fn chat_audit(&self, session: &SessionId) -> Result<AuditList, ClientError> {
+    pub async fn project_session_audit(
+        &self,
+        session: &SessionId,
+    ) -> Result<AuditList, ClientError> {
         self.get(&format!("/my/chat/{session}/audit")).await
     }
 }

@@ -9,12 +9,12 @@ use codelab_protocol::{Chunk, SessionId, TurnStatus};
 use tokio::time::{Instant, sleep_until};
 
 use self::deltas::ShownDeltas;
-use crate::logged::Logged;
+use crate::logged::LoggedEvent;
 use crate::{Backoff, Client, ClientError, EventData, EventStream, StreamEvent};
 
 /// When a [`ResumingEvents`] is over by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub enum FollowUntil {
     /// After the first `done`.
     Done,
     /// Never: `done` is passed on, and an ended stream is opened again.
@@ -27,7 +27,7 @@ pub enum Until {
 pub struct ResumingEvents<E = Chunk> {
     client: Client,
     session: SessionId,
-    until: Until,
+    until: FollowUntil,
     backoff: Backoff,
     link: Link<E>,
     /// The number of the last stored event that was yielded or skipped over at the start.
@@ -53,10 +53,10 @@ enum Link<E> {
     Over,
 }
 
-impl<E: Logged> ResumingEvents<E> {
+impl<E: LoggedEvent> ResumingEvents<E> {
     /// Nothing is sent before the first `next`. `after` as in [`Client::events`] and
     /// [`Client::chat_events`].
-    pub fn new(client: Client, session: SessionId, after: Option<u64>, until: Until) -> Self {
+    pub fn new(client: Client, session: SessionId, after: Option<u64>, until: FollowUntil) -> Self {
         Self {
             client,
             session,
@@ -123,7 +123,7 @@ impl<E: Logged> ResumingEvents<E> {
             if self.last_done.replace(done.status) == Some(done.status) {
                 return None;
             }
-            if self.until == Until::Done {
+            if self.until == FollowUntil::Done {
                 self.link = Link::Over;
             }
         } else if self.starts_over(&event.data) {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::chain;
 use crate::http::invalid;
-use crate::logged::Logged;
+use crate::logged::LoggedEvent;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
@@ -41,7 +41,7 @@ pub enum EventData<E = Chunk> {
 
 /// Where a stream may end without having been cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub(crate) enum StreamEnd {
     /// The first `done` is the end.
     FirstDone,
     /// After a `done`; more events may follow one.
@@ -58,7 +58,7 @@ pub struct EventStream<E = Chunk> {
     decoder: SseDecoder,
     /// Decoded and not yet taken; bounded by what one read of the connection holds.
     ready: VecDeque<SseEvent>,
-    closing: Closing,
+    closing: StreamEnd,
     phase: Phase,
     idle_timeout_ms: u64,
     last_heard: Instant,
@@ -78,10 +78,10 @@ enum Phase {
     Over,
 }
 
-impl<E: Logged> EventStream<E> {
+impl<E: LoggedEvent> EventStream<E> {
     pub(crate) fn new(
         response: Response<Incoming>,
-        closing: Closing,
+        closing: StreamEnd,
         limits: &ClientLimits,
     ) -> Result<Self, ClientError> {
         let kind = response
@@ -161,7 +161,7 @@ impl<E: Logged> EventStream<E> {
                 }
             }
             Ok(Some(Err(error))) => Err(ClientError::Cut(chain(&error))),
-            Ok(None) if after_done || self.closing == Closing::Anywhere => Ok(()),
+            Ok(None) if after_done || self.closing == StreamEnd::Anywhere => Ok(()),
             Ok(None) => Err(ClientError::Cut("the stream ended without done".into())),
             Err(_) => Err(ClientError::Timeout {
                 after_ms: self.idle_timeout_ms,
@@ -180,7 +180,7 @@ impl<E: Logged> EventStream<E> {
             }
         };
         let done = matches!(event.data, EventData::Done(_));
-        if done && self.closing == Closing::FirstDone {
+        if done && self.closing == StreamEnd::FirstDone {
             self.ready.clear();
             self.phase = Phase::Draining;
         } else if let Phase::Reading { after_done } = &mut self.phase {
@@ -198,7 +198,7 @@ impl<E> fmt::Debug for EventStream<E> {
     }
 }
 
-fn parse<E: Logged>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
+fn parse<E: LoggedEvent>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
     let SseEvent { id, event, data } = event;
     let id = match id {
         Some(text) => {

@@ -44,7 +44,7 @@ pub enum AgentError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AgentMode {
     /// The orchestrator routes to specialists.
     Multi,
     /// One universal agent takes everything.
@@ -54,7 +54,7 @@ pub enum Mode {
 /// The agents that are registered.
 #[derive(Debug, Clone)]
 pub struct Team {
-    mode: Mode,
+    mode: AgentMode,
     universal: AgentName,
     agents: Vec<Agent>,
 }
@@ -97,11 +97,11 @@ pub fn starter_pack() -> Result<Vec<Agent>, AgentError> {
 impl Team {
     /// The built-in team: without `universal` in multi-agent mode, `orchestrator` and `universal`
     /// in single-agent mode.
-    pub fn built_in(mode: Mode) -> Result<Self, AgentError> {
+    pub fn built_in(mode: AgentMode) -> Result<Self, AgentError> {
         let registered = |agent: &Agent| match (mode, agent.name.as_str()) {
             (_, ORCHESTRATOR) => true,
-            (Mode::Multi, name) => name != UNIVERSAL,
-            (Mode::Single, name) => name == UNIVERSAL,
+            (AgentMode::Multi, name) => name != UNIVERSAL,
+            (AgentMode::Single, name) => name == UNIVERSAL,
         };
         let all = BUILT_IN
             .iter()
@@ -115,7 +115,7 @@ impl Team {
         })
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> AgentMode {
         self.mode
     }
 
@@ -130,7 +130,7 @@ impl Team {
     /// The agents of a project; the orchestrator plans for them.
     pub fn of_project(agents: Vec<Agent>) -> Self {
         Self {
-            mode: Mode::Multi,
+            mode: AgentMode::Multi,
             universal: known_name(UNIVERSAL),
             agents,
         }
@@ -393,7 +393,7 @@ mod tests {
                 &["switch_mode"],
             ),
         ];
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         assert_eq!(team.agents().len(), expected.len());
         for (agent, (name, allowed, extra)) in team.agents().iter().zip(expected) {
             assert_eq!(agent.name.as_str(), name);
@@ -409,7 +409,7 @@ mod tests {
             );
             assert!(!agent.prompt.is_empty() && !agent.description.is_empty());
         }
-        let single = Team::built_in(Mode::Single).unwrap();
+        let single = Team::built_in(AgentMode::Single).unwrap();
         let names: Vec<_> = single
             .agents()
             .iter()
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_team_without_hands_has_server_tools_only() {
-        for (mode, switches) in [(Mode::Multi, true), (Mode::Single, false)] {
+        for (mode, switches) in [(AgentMode::Multi, true), (AgentMode::Single, false)] {
             let team = Team::built_in(mode).unwrap().with_server_tools_only();
             for agent in team.specialists() {
                 let offered: Vec<Tool> = agent.offered(Lane::OWN).collect();
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn the_architect_writes_markdown_only() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         let architect = team.get(&known_name("architect")).unwrap();
         for (path, allowed) in [
             ("docs/a.md", true),

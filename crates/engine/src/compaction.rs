@@ -4,16 +4,17 @@
 //! own and the session's prompt, which no summary touches.
 
 use codelab_protocol::{
-    ChatEventBody, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Task, TurnId,
+    HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, SessionEventBody, SessionKind,
+    Task, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::prompt::{SUMMARY_MAX_TOKENS, estimated_size};
-use crate::session::Step;
-use crate::turn::{Room, cut};
+use crate::session::Transition;
+use crate::turn::{Reservation, cut};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{
-    AgentSpending, Answer, Effect, Kind, Lane, ModelCall, ModelCallId, Purpose, Session,
+    AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, Session,
     orchestrator,
 };
 
@@ -78,7 +79,7 @@ impl Session {
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn count_said(&mut self, message: &Message) {
         let compaction = &mut self.session.compaction;
         compaction.said += 1;
@@ -110,7 +111,7 @@ impl Step<'_, '_> {
         }
         // It is not worth a question to a person.
         let size = self.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
-        let Room::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else {
+        let Reservation::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else {
             return;
         };
         let before = self.session.message_count;
@@ -149,14 +150,14 @@ impl Step<'_, '_> {
         call: ModelCallId,
         outcome: Result<ModelOutput, ModelFailure>,
         kept: Vec<String>,
-    ) -> Answer {
+    ) -> CallerAnswer {
         let Some(running) = self
             .session
             .compaction
             .running
             .take_if(|running| running.call_id() == call)
         else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         self.changed = true;
         let usage = outcome.as_ref().ok().and_then(|output| output.usage);
@@ -171,11 +172,11 @@ impl Step<'_, '_> {
         }
         // One that failed is asked for again at the end of the next turn.
         let Ok(output) = outcome else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         let text = cut(output.text.trim(), MAX_SUMMARY_BYTES).to_owned();
         if text.is_empty() {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         let compaction = &mut self.session.compaction;
         compaction.tokens = compaction.tokens.saturating_sub(running.tokens);
@@ -184,14 +185,14 @@ impl Step<'_, '_> {
             kept,
             before: running.before,
         });
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             let compacted = HistoryCompacted {
                 messages: running.said,
                 summary: text,
             };
-            self.event(running.turn, ChatEventBody::HistoryCompacted(compacted));
+            self.event(running.turn, SessionEventBody::HistoryCompacted(compacted));
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// The call was lost with the server; it has no side effect.

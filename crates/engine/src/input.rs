@@ -6,7 +6,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Closed, Lane, ModelCallId};
+use crate::{AgentClosed, Lane, ModelCallId};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -69,14 +69,14 @@ pub enum Input {
         ms: u64,
     },
     /// The place that a thread waited for is there.
-    PlaceGranted {
+    SlotGranted {
         lane: Lane,
         status: AgentStatus,
     },
     /// The agent stopped taking work while a thread waited for a place.
-    PlaceLost {
+    SlotLost {
         lane: Lane,
-        closed: Closed,
+        closed: AgentClosed,
     },
     /// More may be left of the project's budget than a call that waits for room saw.
     RoomChanged,
@@ -134,7 +134,7 @@ pub enum Decision {
 pub struct KnownCall {
     pub result_digest: Option<Digest>,
     /// The span of events that answered its result.
-    pub span: Option<crate::Span>,
+    pub span: Option<crate::EventRange>,
 }
 
 /// Why an input was not taken. The session is unchanged.

@@ -22,7 +22,7 @@ mod turn;
 mod world;
 
 pub use agents::{
-    Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator,
+    Agent, AgentError, AgentMode, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Team, orchestrator,
     starter_pack,
 };
 pub use chat::{
@@ -31,9 +31,9 @@ pub use chat::{
 };
 pub use compaction::Summary;
 pub use effect::{
-    AgentSpending, Answer, Applied, Approval, ApprovalKind, ApprovalStatus, AuditRecord,
-    CallStatus, Decided, Effect, EventBody, EventRecord, Interaction, MessageRecord, ModelCall,
-    ModelCallId, Purpose, Span, SwitchRecord,
+    AgentSpending, Applied, Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer,
+    Decided, DecisionRecord, Effect, EventBody, EventRange, EventRecord, Interaction,
+    MessageRecord, ModelCall, ModelCallId, Purpose, SwitchRecord,
 };
 pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
@@ -44,12 +44,13 @@ pub use prompt::{
     step_request, summary_request,
 };
 pub use routing::{Route, keyword_route, parse_classification};
-pub use session::{Kind, Session};
+pub use session::Session;
 pub use space::{
-    Budget, Closed, Ended, Fit, Lane, NoSpace, Place, Space, Spending, Standing, WorkOutcome,
+    AgentClosed, Budget, BudgetState, Lane, NoSpace, ReserveFn, Slot, Spending, ThreadEnd,
+    WorkOutcome, WorkerSpace,
 };
-pub use turn::{BudgetScope, BudgetWhy, Claim, OpenCall, Phase, Thread, Turn, cut};
+pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
 pub use world::{
-    Ids, LEASE_SECONDS, Limits, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls,
-    World,
+    Ids, LEASE_SECONDS, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls,
+    SessionLimits, World,
 };

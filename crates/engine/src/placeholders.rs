@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// A template is a sequence of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum TemplatePart<'a> {
     Text(&'a str),
     Placeholder(&'a str),
 }
@@ -29,7 +29,7 @@ pub(crate) enum Part<'a> {
 pub fn unknown_placeholders(template: &str) -> Vec<String> {
     let mut unknown: Vec<String> = Vec::new();
     for part in parts(template) {
-        if let Part::Placeholder(name) = part
+        if let TemplatePart::Placeholder(name) = part
             && !PLACEHOLDERS.contains(&name)
             && !unknown.iter().any(|seen| seen == name)
         {
@@ -40,7 +40,7 @@ pub fn unknown_placeholders(template: &str) -> Vec<String> {
 }
 
 /// Cuts a template into text and placeholders; together they are the whole of it.
-pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
+pub(crate) fn parts(template: &str) -> Vec<TemplatePart<'_>> {
     let mut parts = Vec::new();
     let (mut text_from, mut at) = (0, 0);
     while let Some(found) = template[at..].find("{{") {
@@ -48,9 +48,9 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
         match placeholder(&template[start..]) {
             Some((name, length)) => {
                 if text_from < start {
-                    parts.push(Part::Text(&template[text_from..start]));
+                    parts.push(TemplatePart::Text(&template[text_from..start]));
                 }
-                parts.push(Part::Placeholder(name));
+                parts.push(TemplatePart::Placeholder(name));
                 at = start + length;
                 text_from = at;
             }
@@ -59,7 +59,7 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
         }
     }
     if text_from < template.len() {
-        parts.push(Part::Text(&template[text_from..]));
+        parts.push(TemplatePart::Text(&template[text_from..]));
     }
     parts
 }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_parts_are_the_whole_template() {
-        use Part::{Placeholder, Text};
+        use TemplatePart::{Placeholder, Text};
         for (template, expected) in [
             ("", vec![]),
             ("plain", vec![Text("plain")]),

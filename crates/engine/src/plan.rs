@@ -15,14 +15,14 @@ mod workflow;
 mod written;
 
 use codelab_protocol::{
-    AgentName, CallId, ErrorData, MessageId, Origin, Plan, PlanId, PlanStatus, PlannedTask, Task,
-    TaskId, TaskStatus, Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
+    AgentName, CallId, ErrorData, MessageId, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId,
+    TaskOrigin, TaskStatus, Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
 pub use written::parse_plan;
 
-use crate::turn::{Phase, Thread};
+use crate::turn::{Thread, ThreadPhase};
 use crate::{Approval, BudgetScope, BudgetWhy, Lane, ModelCallId, Spending};
 
 /// A plan on its way.
@@ -85,13 +85,13 @@ pub(crate) struct TaskState {
     pub depends_on: Vec<TaskId>,
     pub estimated_tokens: u64,
     pub estimated_cost_usd: Option<f64>,
-    pub state: TaskProgress,
+    pub state: TaskRun,
     pub usage: Option<Usage>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum TaskProgress {
+pub(crate) enum TaskRun {
     Pending,
     /// Absent only within a step that holds it.
     Open(Option<Box<Thread>>),
@@ -118,7 +118,7 @@ impl Workflow {
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.tasks.iter().filter_map(|task| match &task.state {
-            TaskProgress::Open(thread) => thread.as_deref(),
+            TaskRun::Open(thread) => thread.as_deref(),
             _ => None,
         })
     }
@@ -127,14 +127,14 @@ impl Workflow {
         self.tasks
             .iter_mut()
             .filter_map(|task| match &mut task.state {
-                TaskProgress::Open(thread) => thread.as_deref_mut(),
+                TaskRun::Open(thread) => thread.as_deref_mut(),
                 _ => None,
             })
     }
 
     pub(crate) fn take_thread(&mut self, task: usize) -> Option<Thread> {
         match &mut self.tasks.get_mut(task)?.state {
-            TaskProgress::Open(thread) => thread.take().map(|thread| *thread),
+            TaskRun::Open(thread) => thread.take().map(|thread| *thread),
             _ => None,
         }
     }
@@ -147,13 +147,13 @@ impl Workflow {
 
     pub(crate) fn put_thread(&mut self, task: usize, thread: Thread) {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.state = TaskProgress::Open(Some(Box::new(thread)));
+            task.state = TaskRun::Open(Some(Box::new(thread)));
         }
     }
 
-    pub(crate) fn origin(&self, task: usize) -> Option<Origin> {
+    pub(crate) fn origin(&self, task: usize) -> Option<TaskOrigin> {
         let task = self.tasks.get(task)?;
-        Some(Origin {
+        Some(TaskOrigin {
             plan_id: Some(self.plan_id.clone()),
             task_id: Some(task.id.clone()),
         })
@@ -237,10 +237,10 @@ impl Workflow {
         let done = |id: &TaskId| {
             self.tasks
                 .iter()
-                .any(|task| task.id == *id && matches!(task.state, TaskProgress::Completed { .. }))
+                .any(|task| task.id == *id && matches!(task.state, TaskRun::Completed { .. }))
         };
         let is_ready = |task: &TaskState| {
-            matches!(task.state, TaskProgress::Pending) && task.depends_on.iter().all(done)
+            matches!(task.state, TaskRun::Pending) && task.depends_on.iter().all(done)
         };
         self.tasks
             .iter()
@@ -256,8 +256,8 @@ impl Workflow {
         let mut lost = vec![failed.clone()];
         while let Some(id) = lost.pop() {
             for (index, task) in self.tasks.iter_mut().enumerate() {
-                if matches!(task.state, TaskProgress::Pending) && task.depends_on.contains(&id) {
-                    task.state = TaskProgress::Skipped {
+                if matches!(task.state, TaskRun::Pending) && task.depends_on.contains(&id) {
+                    task.state = TaskRun::Skipped {
                         because_of: failed.clone(),
                     };
                     lost.push(task.id.clone());
@@ -272,18 +272,18 @@ impl Workflow {
     pub(crate) fn is_open(&self, task: &TaskId) -> bool {
         self.tasks
             .iter()
-            .any(|known| known.id == *task && matches!(known.state, TaskProgress::Open(_)))
+            .any(|known| known.id == *task && matches!(known.state, TaskRun::Open(_)))
     }
 
     pub(crate) fn has_open_tasks(&self) -> bool {
         self.tasks
             .iter()
-            .any(|task| matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)))
+            .any(|task| matches!(task.state, TaskRun::Pending | TaskRun::Open(_)))
     }
 
     pub(crate) fn completed(&self) -> impl Iterator<Item = (&TaskState, &str)> {
         self.tasks.iter().filter_map(|task| match &task.state {
-            TaskProgress::Completed { result } => Some((task, result.as_str())),
+            TaskRun::Completed { result } => Some((task, result.as_str())),
             _ => None,
         })
     }
@@ -337,16 +337,16 @@ impl Workflow {
 impl TaskState {
     fn status(&self) -> TaskStatus {
         match &self.state {
-            TaskProgress::Pending => TaskStatus::Pending,
-            TaskProgress::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
-                Some(Phase::Queued | Phase::AwaitingRoom) => TaskStatus::Queued,
+            TaskRun::Pending => TaskStatus::Pending,
+            TaskRun::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
+                Some(ThreadPhase::Queued | ThreadPhase::AwaitingRoom) => TaskStatus::Queued,
                 Some(phase) if phase.suspended().is_some() => TaskStatus::Waiting,
                 _ => TaskStatus::Running,
             },
-            TaskProgress::Completed { .. } => TaskStatus::Completed,
-            TaskProgress::Failed { .. } => TaskStatus::Failed,
-            TaskProgress::Skipped { .. } => TaskStatus::Skipped,
-            TaskProgress::Cancelled => TaskStatus::Cancelled,
+            TaskRun::Completed { .. } => TaskStatus::Completed,
+            TaskRun::Failed { .. } => TaskStatus::Failed,
+            TaskRun::Skipped { .. } => TaskStatus::Skipped,
+            TaskRun::Cancelled => TaskStatus::Cancelled,
         }
     }
 
@@ -360,11 +360,11 @@ impl TaskState {
             estimated_tokens: self.estimated_tokens,
             estimated_cost_usd: self.estimated_cost_usd,
             result: match &self.state {
-                TaskProgress::Completed { result } => Some(result.clone()),
+                TaskRun::Completed { result } => Some(result.clone()),
                 _ => None,
             },
             error: match &self.state {
-                TaskProgress::Failed { error } => Some(error.clone()),
+                TaskRun::Failed { error } => Some(error.clone()),
                 _ => None,
             },
             usage: self.usage,

@@ -153,11 +153,11 @@ fn shown_reason(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::AgentMode;
 
     #[test]
     fn messages_go_to_the_right_agent_without_a_model() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         let cases = [
             ("coder", "Создай функцию для сортировки массива чисел"),
             ("coder", "Добавь логирование во все функции API"),
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn stems_do_not_swallow_other_words() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         for message in ["however it was an address on a planet", "кодекс и планета"] {
             assert_eq!(
                 keyword_route(&team, message).reason,
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_models_answer_is_found_or_refused() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         let cases = [
             (
                 r#"{"agent": "debug", "confidence": "high", "reason": "an error"}"#,

@@ -4,35 +4,25 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ChatEventBody, ClientId, ClientMessageId, ErrorCode, Message,
-    MessageId, MessageQueued, Origin, SessionId, SwitchAgent, Timestamp, TurnId, TurnStatus,
-    WorkflowId,
+    AgentName, CallerContext, ClientId, ClientMessageId, ErrorCode, Message, MessageId,
+    MessageQueued, SessionEventBody, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp,
+    TurnId, TurnStatus, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
-use crate::turn::{LateCall, Phase, Turn};
+use crate::turn::{LateCall, ThreadPhase, Turn};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
-    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord,
-    ModelCallId, Refusal, Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
+    Applied, Approval, Budget, CallerAnswer, Effect, EventBody, EventRange, EventRecord, Input,
+    MessageRecord, ModelCallId, Refusal, Spending, SwitchRecord, UserMessage, World, orchestrator,
 };
-
-/// Which API a session speaks, and whose agents it works with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The built-in team; requests are routed.
-    Runtime,
-    /// A project's agents; requests are planned, or go to the agent that was named.
-    Project,
-}
 
 /// Everything the engine knows of a session. Its size does not grow with the history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub(crate) id: SessionId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SessionKind,
     /// The owner that applied the last recovery; an older one in the store means that a recovery is
     /// due.
     pub(crate) epoch: u64,
@@ -42,7 +32,7 @@ pub struct Session {
     /// Why the next return home happens, when the caller asked for it during a turn.
     pub(crate) requested: bool,
     pub(crate) turn: Option<Turn>,
-    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) queue: VecDeque<QueuedMessage>,
     pub(crate) last_turn: u64,
     pub(crate) last_seq: u64,
     pub(crate) message_count: u64,
@@ -66,20 +56,20 @@ pub struct Session {
     /// The sizes of the newest messages of the session's own history, for the size of the next
     /// prompt.
     #[serde(default)]
-    pub(crate) said: VecDeque<Said>,
+    pub(crate) said: VecDeque<MessageSize>,
     pub(crate) compaction: Compaction,
 }
 
 /// The size of a message, by the estimate.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct MessageSize {
     pub turn: TurnId,
     pub tokens: u64,
 }
 
 /// A message that was accepted while another turn runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedMessage {
     pub turn: TurnId,
     pub message_id: MessageId,
     /// The workflow that it will be, unless it goes to an agent directly.
@@ -91,7 +81,7 @@ pub(crate) struct Waiting {
 
 impl Session {
     /// A session that its first owner makes.
-    pub fn new(id: SessionId, kind: Kind, budget: Budget, epoch: u64) -> Self {
+    pub fn new(id: SessionId, kind: SessionKind, budget: Budget, epoch: u64) -> Self {
         Self {
             id,
             kind,
@@ -124,7 +114,7 @@ impl Session {
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
-        let mut step = Step {
+        let mut step = Transition {
             session: self,
             world,
             effects: Vec::new(),
@@ -165,10 +155,10 @@ impl Session {
             } => step.model_finished(call, outcome, recalled),
             Input::CallWaits { call, waits } => step.call_waits(call, waits),
             Input::ModelWaits { call, ms } => step.model_waits(call, ms),
-            Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
-            Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            Input::SlotGranted { lane, status } => step.slot_granted(lane, status),
+            Input::SlotLost { lane, closed } => step.slot_lost(lane, closed),
             // Looked at after every input.
-            Input::RoomChanged => Answer::Nothing,
+            Input::RoomChanged => CallerAnswer::Nothing,
             Input::AgentGone { agent } => step.agent_gone(&agent),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
@@ -180,7 +170,7 @@ impl Session {
         step.advance_workflow();
         step.save_changed_plan(shown);
         step.settle_workflow();
-        let changed = step.changed || !step.effects.is_empty() || answer != Answer::Nothing;
+        let changed = step.changed || !step.effects.is_empty() || answer != CallerAnswer::Nothing;
         Ok(Applied {
             effects: step.effects,
             answer,
@@ -192,7 +182,7 @@ impl Session {
         &self.id
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SessionKind {
         self.kind
     }
 
@@ -276,7 +266,7 @@ impl Session {
     /// Whether a question of an agent waits for an answer.
     pub fn asks(&self) -> bool {
         let mut threads = self.turn.iter().flat_map(Turn::threads);
-        threads.any(|thread| matches!(thread.phase, Phase::AwaitingAnswer { .. }))
+        threads.any(|thread| matches!(thread.phase, ThreadPhase::AwaitingAnswer { .. }))
     }
 
     /// Whether anything goes on by itself that a stopped server would leave behind.
@@ -313,7 +303,7 @@ impl Session {
 }
 
 /// One input on its way through the session: the state, the world, and the effects so far.
-pub(crate) struct Step<'a, 'w> {
+pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
     pub effects: Vec<Effect>,
@@ -321,15 +311,15 @@ pub(crate) struct Step<'a, 'w> {
     pub changed: bool,
 }
 
-impl Step<'_, '_> {
-    fn user_message(&mut self, message: UserMessage) -> Result<Answer, Refusal> {
+impl Transition<'_, '_> {
+    fn user_message(&mut self, message: UserMessage) -> Result<CallerAnswer, Refusal> {
         if let Some(agent) = &message.agent {
             self.known_agent(agent)?;
             self.free_agent(agent)?;
         }
         // In a project a message that names an agent is a request of its own; in the runtime realm
         // the name only pins.
-        if (message.agent.is_none() || self.session.kind == Kind::Runtime)
+        if (message.agent.is_none() || self.session.kind == SessionKind::Runtime)
             && let Some(question) = self.oldest_question()
         {
             if let Some(agent) = &message.agent {
@@ -337,16 +327,16 @@ impl Step<'_, '_> {
                 self.session.requested = true;
             }
             let span = self.here();
-            self.input_taken(message.client_message_id, span);
+            self.input_accepted(message.client_message_id, span);
             self.answered(&question, message.text);
-            return Ok(Answer::Answered(span));
+            return Ok(CallerAnswer::Answered(span));
         }
         self.room_to_wait(&message.text)?;
-        let span = Span {
+        let span = EventRange {
             turn: self.new_turn_id(),
             after_seq: self.session.last_seq,
         };
-        self.input_taken(message.client_message_id, span);
+        self.input_accepted(message.client_message_id, span);
         let message_id = self.world.ids.message_id();
         let UserMessage {
             text,
@@ -354,9 +344,9 @@ impl Step<'_, '_> {
             caller,
             ..
         } = message;
-        let planned = self.session.kind == Kind::Project && agent.is_none();
+        let planned = self.session.kind == SessionKind::Project && agent.is_none();
         let workflow_id = planned.then(|| self.world.ids.workflow_id());
-        let waiting = Waiting {
+        let waiting = QueuedMessage {
             turn: span.turn,
             message_id,
             workflow_id,
@@ -369,7 +359,7 @@ impl Step<'_, '_> {
         } else {
             self.begin_turn(waiting);
         }
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     /// What waits is part of the session's state, which each of its commits writes.
@@ -396,15 +386,15 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    fn enqueue(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: QueuedMessage) {
         let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
         let workflow_id = waiting.workflow_id.clone();
         self.session.queue.push_back(waiting);
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             let position = self.session.queue.len() as u64;
             self.event(
                 turn,
-                ChatEventBody::MessageQueued(MessageQueued {
+                SessionEventBody::MessageQueued(MessageQueued {
                     message_id,
                     workflow_id,
                     position,
@@ -415,7 +405,7 @@ impl Step<'_, '_> {
 
     /// An agent that takes no work is said before the message is taken.
     fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             return Ok(());
         }
         self.world.space.check(agent).map_err(|closed| {
@@ -425,27 +415,29 @@ impl Step<'_, '_> {
         })
     }
 
-    fn switch_requested(&mut self, agent: AgentName) -> Result<Answer, Refusal> {
+    fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {
         self.known_agent(&agent)?;
         self.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
-            let here = Span {
+            let here = EventRange {
                 turn: turn.id,
                 after_seq: self.session.last_seq,
             };
-            return Ok(turn.suspended().map_or(Answer::Span(here), Answer::Now));
+            return Ok(turn
+                .suspended()
+                .map_or(CallerAnswer::Span(here), CallerAnswer::Now));
         }
         if agent == self.session.current {
-            return Ok(Answer::Now(TurnStatus::Completed));
+            return Ok(CallerAnswer::Now(TurnStatus::Completed));
         }
-        let span = Span {
+        let span = EventRange {
             turn: self.new_turn_id(),
             after_seq: self.session.last_seq,
         };
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
         self.settle(TurnStatus::Completed);
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     /// The caller's choice outlives turns; the orchestrator's name takes it back.
@@ -464,9 +456,9 @@ impl Step<'_, '_> {
         .with("agent", agent.as_str()))
     }
 
-    fn input_taken(&mut self, client_message_id: Option<ClientMessageId>, span: Span) {
+    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
         if let Some(client_message_id) = client_message_id {
-            self.effects.push(Effect::InputTaken {
+            self.effects.push(Effect::InputAccepted {
                 client_message_id,
                 span,
             });
@@ -533,7 +525,7 @@ impl Step<'_, '_> {
     }
 
     /// `task`: whose thread the message belongs to; none for the session's own history.
-    pub(crate) fn message(&mut self, turn: TurnId, task: Option<Origin>, message: Message) {
+    pub(crate) fn message(&mut self, turn: TurnId, task: Option<TaskOrigin>, message: Message) {
         let ord = self.session.message_count;
         self.session.message_count += 1;
         if task.is_none() {

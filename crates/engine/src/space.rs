@@ -31,16 +31,16 @@ impl Lane {
 
 /// The answer to asking for a place at an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum Slot {
     Granted(AgentStatus),
     /// All places are taken; `Input::PlaceGranted` follows.
     Queued,
-    Closed(Closed),
+    Closed(AgentClosed),
 }
 
 /// Why an agent takes no work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct AgentClosed {
     pub code: ErrorCode,
     pub why: String,
     pub retry_after_seconds: u64,
@@ -48,7 +48,7 @@ pub struct Closed {
 
 /// How a thread of work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct ThreadEnd {
     pub outcome: WorkOutcome,
     pub worked_ms: u64,
 }
@@ -92,7 +92,7 @@ impl Budget {
 
 /// How a budget stands.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Standing {
+pub struct BudgetState {
     pub budget: Budget,
     /// How much of the budget approvals added since a person last set it.
     pub granted: Spending,
@@ -103,29 +103,29 @@ pub struct Standing {
 
 /// Decides what to set aside, given how the budget stands without the asking lane; `None` sets
 /// nothing aside.
-pub type Fit<'a> = dyn FnMut(&Standing) -> Option<Spending> + 'a;
+pub type ReserveFn<'a> = dyn FnMut(&BudgetState) -> Option<Spending> + 'a;
 
 /// The worker space, as the engine asks it. What changes in a step that is not committed is taken
 /// back by the runtime; places and what is set aside do not outlive their owner, so a recovered
 /// session asks for them anew.
-pub trait Space {
+pub trait WorkerSpace {
     /// Whether the agent takes work now.
-    fn check(&self, agent: &AgentName) -> Result<(), Closed>;
+    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed>;
     /// Asks for a place at the agent. `begun`: it accepted this work before, so it takes it also
     /// when it takes no new work.
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place;
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot;
     /// Gives the place back, or leaves the queue for one, whichever the lane has there, so that no
     /// grant follows; says how the agent stands then. After a restart there may be nothing to give
     /// back.
-    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus;
+    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<ThreadEnd>) -> AgentStatus;
     /// Sets aside what the lane's next model call may cost the project, until `spend`. Nobody
     /// else's call comes between the look and the decision. `Input::RoomChanged` follows when more
     /// is left than a call that found no room saw.
-    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>);
+    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>);
     /// The lane's model call ended and used this; what was set aside for it is free again.
     fn spend(&mut self, lane: Lane, used: Spending);
     /// How the project's budget stands.
-    fn standing(&self) -> Standing;
+    fn standing(&self) -> BudgetState;
     /// The project's limits from now on, also for the rest of this step, and how much of them
     /// approvals added.
     fn set_budget(&mut self, budget: Budget, granted: Spending);
@@ -152,27 +152,27 @@ pub trait Space {
 #[derive(Debug, Default)]
 pub struct NoSpace;
 
-impl Space for NoSpace {
-    fn check(&self, _: &AgentName) -> Result<(), Closed> {
+impl WorkerSpace for NoSpace {
+    fn check(&self, _: &AgentName) -> Result<(), AgentClosed> {
         Ok(())
     }
 
-    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Place {
-        Place::Granted(AgentStatus::Processing)
+    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Slot {
+        Slot::Granted(AgentStatus::Processing)
     }
 
-    fn leave(&mut self, _: Lane, _: &AgentName, _: Option<Ended>) -> AgentStatus {
+    fn leave(&mut self, _: Lane, _: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
         AgentStatus::Idle
     }
 
-    fn reserve(&mut self, _: Lane, fit: &mut Fit<'_>) {
-        fit(&Standing::default());
+    fn reserve(&mut self, _: Lane, fit: &mut ReserveFn<'_>) {
+        fit(&BudgetState::default());
     }
 
     fn spend(&mut self, _: Lane, _: Spending) {}
 
-    fn standing(&self) -> Standing {
-        Standing::default()
+    fn standing(&self) -> BudgetState {
+        BudgetState::default()
     }
 
     fn set_budget(&mut self, _: Budget, _: Spending) {}

@@ -8,14 +8,14 @@ mod budget;
 mod call;
 mod claim;
 mod ending;
-mod room;
+mod reservation;
 mod show;
 mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TaskId,
-    TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role,
+    SessionKind, TaskId, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,16 +24,16 @@ pub(crate) use budget::BudgetQuestion;
 pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
-pub(crate) use room::{Room, Taken};
-pub use thread::{Claim, OpenCall, Phase, Thread};
+pub(crate) use reservation::{Reservation, Reserved};
+pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
 pub(crate) use thread::{PlannedCall, too_deep};
 
 use crate::plan::Workflow;
 use crate::prompt::without_middle;
-use crate::session::{REQUESTED, Step, Waiting};
+use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
-    Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing,
+    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, orchestrator, routing,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,15 +43,15 @@ pub struct Turn {
     pub(crate) message_id: MessageId,
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
-    pub(crate) work: Work,
+    pub(crate) work: TurnWork,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
-    pub(crate) said: Vec<SaidInThread>,
+    pub(crate) said: Vec<ThreadSize>,
 }
 
 /// The size of what a thread was told, by the estimate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct SaidInThread {
+pub(crate) struct ThreadSize {
     /// Absent for the turn's own thread.
     pub task: Option<TaskId>,
     pub tokens: u64,
@@ -59,7 +59,7 @@ pub(crate) struct SaidInThread {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
+pub(crate) enum TurnWork {
     /// Absent only within a step that holds it.
     Thread(Option<Box<Thread>>),
     Workflow(Box<Workflow>),
@@ -69,30 +69,30 @@ impl Turn {
     /// Every thread of work that has not ended.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         let (own, tasks) = match &self.work {
-            Work::Thread(thread) => (thread.as_deref(), None),
-            Work::Workflow(workflow) => (None, Some(workflow.threads())),
+            TurnWork::Thread(thread) => (thread.as_deref(), None),
+            TurnWork::Workflow(workflow) => (None, Some(workflow.threads())),
         };
         own.into_iter().chain(tasks.into_iter().flatten())
     }
 
     pub(crate) fn threads_mut(&mut self) -> Vec<&mut Thread> {
         match &mut self.work {
-            Work::Thread(thread) => thread.as_deref_mut().into_iter().collect(),
-            Work::Workflow(workflow) => workflow.threads_mut().collect(),
+            TurnWork::Thread(thread) => thread.as_deref_mut().into_iter().collect(),
+            TurnWork::Workflow(workflow) => workflow.threads_mut().collect(),
         }
     }
 
     pub(crate) fn say(&mut self, task: Option<TaskId>, tokens: u64) {
         match self.said.iter_mut().find(|said| said.task == task) {
             Some(said) => said.tokens = said.tokens.saturating_add(tokens),
-            None => self.said.push(SaidInThread { task, tokens }),
+            None => self.said.push(ThreadSize { task, tokens }),
         }
     }
 
     pub fn workflow(&self) -> Option<&Workflow> {
         match &self.work {
-            Work::Workflow(workflow) => Some(workflow),
-            Work::Thread(_) => None,
+            TurnWork::Workflow(workflow) => Some(workflow),
+            TurnWork::Thread(_) => None,
         }
     }
 
@@ -119,21 +119,21 @@ impl Turn {
         planner
             || self
                 .threads()
-                .any(|thread| matches!(thread.phase, Phase::AwaitingRoom))
+                .any(|thread| matches!(thread.phase, ThreadPhase::AwaitingRoom))
     }
 
     /// How the turn stands when nothing of it goes on without somebody outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match &self.work {
-            Work::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),
-            Work::Workflow(workflow) => workflow.suspended(),
+            TurnWork::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),
+            TurnWork::Workflow(workflow) => workflow.suspended(),
         }
     }
 }
 
-impl Step<'_, '_> {
-    pub(crate) fn begin_turn(&mut self, waiting: Waiting) {
-        let Waiting {
+impl Transition<'_, '_> {
+    pub(crate) fn begin_turn(&mut self, waiting: QueuedMessage) {
+        let QueuedMessage {
             turn: id,
             message_id,
             workflow_id,
@@ -147,7 +147,7 @@ impl Step<'_, '_> {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             // No message of a project goes on from where the one before was handed over.
             self.session.last_switch = None;
         }
@@ -160,15 +160,15 @@ impl Step<'_, '_> {
             id,
             message_id,
             request,
-            work: Work::Thread(None),
+            work: TurnWork::Thread(None),
             said: Vec::new(),
         });
         self.show_user_message(id, &message, workflow_id.clone());
         self.message(id, None, message);
         match (self.session.kind, agent, workflow_id) {
-            (Kind::Runtime, agent, _) => self.begin_routed(id, text, agent),
-            (Kind::Project, Some(agent), _) => self.begin_direct(id, agent),
-            (Kind::Project, None, workflow_id) => {
+            (SessionKind::Runtime, agent, _) => self.begin_routed(id, text, agent),
+            (SessionKind::Project, Some(agent), _) => self.begin_direct(id, agent),
+            (SessionKind::Project, None, workflow_id) => {
                 let workflow_id = workflow_id.unwrap_or_else(|| self.world.ids.workflow_id());
                 self.begin_planning(workflow_id);
             }
@@ -190,12 +190,12 @@ impl Step<'_, '_> {
         {
             return self.think(thread);
         }
-        if self.world.team.mode() == Mode::Single {
+        if self.world.team.mode() == AgentMode::Single {
             let universal = self.world.team.single().clone();
             self.hand_over(&mut thread, universal, "single-agent mode".to_owned(), None);
             return self.think(thread);
         }
-        thread.phase = Phase::Routing { text, attempt: 0 };
+        thread.phase = ThreadPhase::Routing { text, attempt: 0 };
         self.call_model(&thread, None);
         self.put(thread);
     }
@@ -226,28 +226,28 @@ impl Step<'_, '_> {
         call: ModelCallId,
         outcome: Result<ModelOutput, ModelFailure>,
         recalled: Vec<String>,
-    ) -> Answer {
+    ) -> CallerAnswer {
         if call.lane == Lane::ASIDE {
             return self.summarized(call, outcome, recalled);
         }
         let Some(turn) = &self.session.turn else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         if turn
             .workflow()
             .is_some_and(|workflow| workflow.model_call(turn.id) == Some(call))
         {
             self.workflow_answered(outcome);
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         if !turn
             .threads()
             .any(|thread| thread.model_call() == Some(call))
         {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         let Some(mut thread) = self.take_thread(call.lane) else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         self.spend(
             &mut thread,
@@ -257,14 +257,14 @@ impl Step<'_, '_> {
             thread.recalled = recalled;
         }
         match thread.phase.clone() {
-            Phase::Routing { text, .. } => self.classified(thread, &text, outcome),
-            Phase::Thinking { message_id, .. } => match outcome {
+            ThreadPhase::Routing { text, .. } => self.classified(thread, &text, outcome),
+            ThreadPhase::Thinking { message_id, .. } => match outcome {
                 Ok(output) => self.answered_by_model(thread, message_id, output),
                 Err(failure) => self.model_failed(thread, failure),
             },
             _ => self.put(thread),
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn classified(
@@ -309,10 +309,10 @@ impl Step<'_, '_> {
             return;
         };
         let (agent, purpose) = match &thread.phase {
-            Phase::Routing { text, .. } => {
+            ThreadPhase::Routing { text, .. } => {
                 (orchestrator(), Purpose::Classify { text: text.clone() })
             }
-            Phase::Thinking { message_id, .. } => (
+            ThreadPhase::Thinking { message_id, .. } => (
                 thread.agent.clone(),
                 Purpose::Step {
                     message_id: message_id.clone(),
@@ -332,8 +332,8 @@ impl Step<'_, '_> {
     /// Takes a thread out of the turn; `put` brings it back.
     pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
         match (&mut self.session.turn.as_mut()?.work, lane.task()) {
-            (Work::Thread(thread), None) => thread.take().map(|thread| *thread),
-            (Work::Workflow(workflow), Some(task)) => workflow.take_thread(task),
+            (TurnWork::Thread(thread), None) => thread.take().map(|thread| *thread),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.take_thread(task),
             _ => None,
         }
     }
@@ -343,8 +343,8 @@ impl Step<'_, '_> {
             return;
         };
         match (&mut turn.work, thread.lane.task()) {
-            (Work::Thread(own), None) => *own = Some(Box::new(thread)),
-            (Work::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
+            (TurnWork::Thread(own), None) => *own = Some(Box::new(thread)),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
             _ => {}
         }
     }

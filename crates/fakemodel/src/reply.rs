@@ -11,7 +11,7 @@ use crate::gate::Gate;
 /// add to it.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    pub(crate) content: Content,
+    pub(crate) content: ReplyContent,
     pub(crate) streamed: bool,
     pub(crate) hold: Option<Gate>,
     pub(crate) delay_per_delta: Option<Duration>,
@@ -19,8 +19,8 @@ pub struct Reply {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
-    Completion(Completion),
+pub(crate) enum ReplyContent {
+    Completion(ScriptedCompletion),
     /// A 200 event stream whose body is exactly these pieces.
     Raw(Vec<Bytes>),
     Status {
@@ -37,7 +37,7 @@ pub(crate) enum Content {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Completion {
+pub(crate) struct ScriptedCompletion {
     pub text: String,
     pub calls: Vec<(String, String)>,
     pub argument_pieces: usize,
@@ -67,10 +67,10 @@ impl Reply {
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         let words = text.split_whitespace().count() as u64;
-        Self::completion(Completion {
+        Self::completion(ScriptedCompletion {
             text,
             usage: Some((10, words)),
-            ..Completion::default()
+            ..ScriptedCompletion::default()
         })
     }
 
@@ -92,26 +92,28 @@ impl Reply {
             .into_iter()
             .map(|(name, arguments)| (name.to_owned(), arguments.to_string()))
             .collect();
-        Self::completion(Completion {
+        Self::completion(ScriptedCompletion {
             calls,
             usage: Some((10, 5)),
-            ..Completion::default()
+            ..ScriptedCompletion::default()
         })
     }
 
     /// A call whose arguments are this very text, valid JSON or not.
     pub fn tool_call_raw(name: &str, arguments: &str) -> Self {
         let calls = vec![(name.to_owned(), arguments.to_owned())];
-        Self::completion(Completion {
+        Self::completion(ScriptedCompletion {
             calls,
             usage: Some((10, 5)),
-            ..Completion::default()
+            ..ScriptedCompletion::default()
         })
     }
 
     /// A 200 event stream with exactly these bytes, piece by piece, ended cleanly.
     pub fn raw<P: Into<Bytes>>(pieces: impl IntoIterator<Item = P>) -> Self {
-        Self::with_content(Content::Raw(pieces.into_iter().map(Into::into).collect()))
+        Self::with_content(ReplyContent::Raw(
+            pieces.into_iter().map(Into::into).collect(),
+        ))
     }
 
     pub fn status(code: u16, body: impl Into<String>) -> Self {
@@ -127,7 +129,7 @@ impl Reply {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        Self::with_content(Content::Status {
+        Self::with_content(ReplyContent::Status {
             code,
             headers,
             body: body.into(),
@@ -145,12 +147,12 @@ impl Reply {
 
     /// Takes the request and never answers, until the caller goes or the server is dropped.
     pub fn hang() -> Self {
-        Self::with_content(Content::Hang)
+        Self::with_content(ReplyContent::Hang)
     }
 
     /// Answers with headers, then one byte of a comment at a time, for ever.
     pub fn dribble(every: Duration) -> Self {
-        Self::with_content(Content::Dribble { every })
+        Self::with_content(ReplyContent::Dribble { every })
     }
 
     /// Text that comes before the tool calls.
@@ -218,19 +220,19 @@ impl Reply {
         self
     }
 
-    fn map_completion(mut self, change: impl FnOnce(&mut Completion)) -> Self {
+    fn map_completion(mut self, change: impl FnOnce(&mut ScriptedCompletion)) -> Self {
         match &mut self.content {
-            Content::Completion(completion) => change(completion),
+            ReplyContent::Completion(completion) => change(completion),
             other => panic!("only text and tool calls can be changed like this, not {other:?}"),
         }
         self
     }
 
-    fn completion(completion: Completion) -> Self {
-        Self::with_content(Content::Completion(completion))
+    fn completion(completion: ScriptedCompletion) -> Self {
+        Self::with_content(ReplyContent::Completion(completion))
     }
 
-    fn with_content(content: Content) -> Self {
+    fn with_content(content: ReplyContent) -> Self {
         Self {
             content,
             streamed: true,

@@ -6,27 +6,27 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::gate::Gate;
-use crate::reply::{After, Completion, Content, Interruption, Reply};
+use crate::reply::{After, Interruption, Reply, ReplyContent, ScriptedCompletion};
 
 /// What the server performs for one request.
 #[derive(Debug, Clone)]
-pub(crate) struct Script {
+pub(crate) struct ReplyScript {
     pub hold: Option<Gate>,
-    pub answer: Answer,
+    pub answer: ScriptAnswer,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum ScriptAnswer {
     Never,
     Http {
         code: u16,
         headers: Vec<(String, String)>,
-        steps: Vec<Step>,
+        steps: Vec<ScriptStep>,
     },
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     Send(Bytes),
     Pause(Duration),
     Pass(Gate),
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Dribble(Duration),
 }
 
-impl Script {
+impl ReplyScript {
     pub fn of(reply: &Reply) -> Self {
         Self {
             hold: reply.hold.clone(),
@@ -45,10 +45,10 @@ impl Script {
     }
 }
 
-fn answer_of(reply: &Reply) -> Answer {
+fn answer_of(reply: &Reply) -> ScriptAnswer {
     let pieces = match &reply.content {
-        Content::Hang => return Answer::Never,
-        Content::Status {
+        ReplyContent::Hang => return ScriptAnswer::Never,
+        ReplyContent::Status {
             code,
             headers,
             body,
@@ -60,33 +60,35 @@ fn answer_of(reply: &Reply) -> Answer {
             {
                 headers.push(("content-type".to_owned(), "application/json".to_owned()));
             }
-            let steps = vec![Step::Send(Bytes::from(body.clone()))];
-            return Answer::Http {
+            let steps = vec![ScriptStep::Send(Bytes::from(body.clone()))];
+            return ScriptAnswer::Http {
                 code: *code,
                 headers,
                 steps,
             };
         }
-        Content::Dribble { every } => return ok("text/event-stream", vec![Step::Dribble(*every)]),
-        Content::Completion(completion) if !reply.streamed => {
+        ReplyContent::Dribble { every } => {
+            return ok("text/event-stream", vec![ScriptStep::Dribble(*every)]);
+        }
+        ReplyContent::Completion(completion) if !reply.streamed => {
             let pieces = vec![Bytes::from(whole(completion).to_string())];
             return ok("application/json", paced(pieces, reply));
         }
-        Content::Completion(completion) => deltas(completion),
-        Content::Raw(pieces) => pieces.clone(),
+        ReplyContent::Completion(completion) => deltas(completion),
+        ReplyContent::Raw(pieces) => pieces.clone(),
     };
     ok("text/event-stream", paced(pieces, reply))
 }
 
-fn ok(content_type: &str, steps: Vec<Step>) -> Answer {
-    Answer::Http {
+fn ok(content_type: &str, steps: Vec<ScriptStep>) -> ScriptAnswer {
+    ScriptAnswer::Http {
         code: 200,
         headers: vec![("content-type".to_owned(), content_type.to_owned())],
         steps,
     }
 }
 
-fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
+fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<ScriptStep> {
     let mut steps = Vec::with_capacity(pieces.len());
     let mut sent_bytes = 0;
     let mut pending = reply.interruption.as_ref();
@@ -100,20 +102,21 @@ fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
         };
         sent_bytes += piece.len();
         let Some(((_, interruption), at)) = pending.zip(cut_at) else {
-            steps.extend(reply.delay_per_delta.map(Step::Pause));
-            steps.push(Step::Send(piece));
+            steps.extend(reply.delay_per_delta.map(ScriptStep::Pause));
+            steps.push(ScriptStep::Send(piece));
             continue;
         };
         pending = None;
         if at > 0 {
-            steps.push(Step::Send(piece.slice(..at)));
+            steps.push(ScriptStep::Send(piece.slice(..at)));
         }
         match interruption {
-            Interruption::Hold(gate) => {
-                steps.extend([Step::Pass(gate.clone()), Step::Send(piece.slice(at..))])
-            }
-            Interruption::Silence => return [steps, vec![Step::Silence]].concat(),
-            Interruption::Cut => return [steps, vec![Step::Cut]].concat(),
+            Interruption::Hold(gate) => steps.extend([
+                ScriptStep::Pass(gate.clone()),
+                ScriptStep::Send(piece.slice(at..)),
+            ]),
+            Interruption::Silence => return [steps, vec![ScriptStep::Silence]].concat(),
+            Interruption::Cut => return [steps, vec![ScriptStep::Cut]].concat(),
         }
     }
     assert!(
@@ -123,7 +126,7 @@ fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
     steps
 }
 
-fn deltas(completion: &Completion) -> Vec<Bytes> {
+fn deltas(completion: &ScriptedCompletion) -> Vec<Bytes> {
     let mut out = vec![event(chunk(
         json!({"role": "assistant", "content": ""}),
         None,
@@ -153,7 +156,7 @@ fn deltas(completion: &Completion) -> Vec<Bytes> {
     out
 }
 
-fn whole(completion: &Completion) -> Value {
+fn whole(completion: &ScriptedCompletion) -> Value {
     let calls: Vec<Value> = completion
         .calls
         .iter()
@@ -182,7 +185,7 @@ fn whole(completion: &Completion) -> Value {
     body
 }
 
-fn finish_reason(completion: &Completion) -> &str {
+fn finish_reason(completion: &ScriptedCompletion) -> &str {
     let usual = if completion.calls.is_empty() {
         "stop"
     } else {

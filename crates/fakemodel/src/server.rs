@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::gate::wait_for;
 use crate::reply::Reply;
-use crate::script::{Answer, Script, Step};
+use crate::script::{ReplyScript, ScriptAnswer, ScriptStep};
 
 /// A test that waits longer than this for a request is wrong.
 const SAFETY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -80,9 +80,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    rules: Vec<(Matcher, Arc<Script>)>,
-    queue: VecDeque<Arc<Script>>,
-    fallback: Option<Arc<Script>>,
+    rules: Vec<(Matcher, Arc<ReplyScript>)>,
+    queue: VecDeque<Arc<ReplyScript>>,
+    fallback: Option<Arc<ReplyScript>>,
     requests: VecDeque<RecordedRequest>,
 }
 
@@ -117,7 +117,9 @@ impl FakeModel {
 
     /// Appends to the script; each request that no rule takes gets the next reply.
     pub fn reply(&self, reply: Reply) {
-        self.state().queue.push_back(Arc::new(Script::of(&reply)));
+        self.state()
+            .queue
+            .push_back(Arc::new(ReplyScript::of(&reply)));
     }
 
     /// Every request the matcher accepts gets this reply, before the script is looked at. The
@@ -125,7 +127,7 @@ impl FakeModel {
     pub fn on(&self, matcher: impl Fn(&Value) -> bool + Send + Sync + 'static, reply: Reply) {
         self.state()
             .rules
-            .insert(0, (Box::new(matcher), Arc::new(Script::of(&reply))));
+            .insert(0, (Box::new(matcher), Arc::new(ReplyScript::of(&reply))));
     }
 
     /// Classification requests are answered with this agent.
@@ -136,7 +138,7 @@ impl FakeModel {
 
     /// Answers every request that neither a rule nor the script answers.
     pub fn default_reply(&self, reply: Reply) {
-        self.state().fallback = Some(Arc::new(Script::of(&reply)));
+        self.state().fallback = Some(Arc::new(ReplyScript::of(&reply)));
     }
 
     /// What was asked so far, oldest first (the newest 10,000).
@@ -202,7 +204,7 @@ impl Shared {
     }
 
     /// Records the request and takes the script that answers it.
-    fn take(&self, request: RecordedRequest) -> Option<Arc<Script>> {
+    fn take(&self, request: RecordedRequest) -> Option<Arc<ReplyScript>> {
         let mut state = self.state();
         let rule = state
             .rules
@@ -305,8 +307,8 @@ async fn answer(
     Ok(perform(&script, under_way).await)
 }
 
-async fn perform(script: &Script, under_way: UnderWay) -> Response<Body> {
-    let Answer::Http {
+async fn perform(script: &ReplyScript, under_way: UnderWay) -> Response<Body> {
+    let ScriptAnswer::Http {
         code,
         headers,
         steps,
@@ -318,7 +320,7 @@ async fn perform(script: &Script, under_way: UnderWay) -> Response<Body> {
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    let pending: VecDeque<Step> = steps.iter().cloned().collect();
+    let pending: VecDeque<ScriptStep> = steps.iter().cloned().collect();
     let frames = stream::unfold((pending, under_way), |(mut steps, under_way)| async move {
         let item = next_frame(&mut steps).await?;
         Some((item, (steps, under_way)))
@@ -330,22 +332,22 @@ async fn perform(script: &Script, under_way: UnderWay) -> Response<Body> {
 
 /// Performs steps up to the next one that sends something; an error makes hyper drop the
 /// connection.
-async fn next_frame(steps: &mut VecDeque<Step>) -> Option<io::Result<Frame<Bytes>>> {
+async fn next_frame(steps: &mut VecDeque<ScriptStep>) -> Option<io::Result<Frame<Bytes>>> {
     loop {
         match steps.pop_front()? {
-            Step::Send(bytes) => return Some(Ok(Frame::data(bytes))),
-            Step::Pause(duration) => tokio::time::sleep(duration).await,
-            Step::Pass(gate) => gate.pass().await,
-            Step::Silence => return std::future::pending().await,
+            ScriptStep::Send(bytes) => return Some(Ok(Frame::data(bytes))),
+            ScriptStep::Pause(duration) => tokio::time::sleep(duration).await,
+            ScriptStep::Pass(gate) => gate.pass().await,
+            ScriptStep::Silence => return std::future::pending().await,
             // hyper may still hold the last piece; one turn of the scheduler lets it reach the
             // caller first.
-            Step::Cut => {
+            ScriptStep::Cut => {
                 tokio::task::yield_now().await;
                 return Some(Err(io::Error::other("scripted cut")));
             }
-            Step::Dribble(every) => {
+            ScriptStep::Dribble(every) => {
                 tokio::time::sleep(every).await;
-                steps.push_front(Step::Dribble(every));
+                steps.push_front(ScriptStep::Dribble(every));
                 return Some(Ok(Frame::data(Bytes::from_static(b":"))));
             }
         }

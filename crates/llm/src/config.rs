@@ -12,7 +12,7 @@ use crate::secret::Secret;
 pub struct OpenAiConfig {
     /// `LLM_PROXY_URL`; a trailing `/` or `/v1` is tolerated.
     pub base_url: String,
-    pub auth: Auth,
+    pub auth: ModelAuth,
     /// `LLM_MODEL`: used when the server does not know the asked model.
     pub fallback_model: Option<String>,
     /// `LLM_MODEL_OVERRIDE`: every call goes to this model.
@@ -38,7 +38,7 @@ pub struct OpenAiConfig {
 
 /// How a call proves who it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Auth {
+pub enum ModelAuth {
     /// `Authorization: Bearer`.
     Bearer(Secret),
     /// `X-Internal-Auth`.
@@ -58,7 +58,7 @@ impl OpenAiConfig {
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
-            auth: Auth::None,
+            auth: ModelAuth::None,
             fallback_model: None,
             model_override: None,
             model_map: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl OpenAiConfig {
     }
 }
 
-impl Auth {
+impl ModelAuth {
     pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
             Self::Bearer(secret) | Self::InternalHeader(secret) => Some(secret),
@@ -112,7 +112,7 @@ impl Auth {
 
 /// A setting that no call could be made with; the text names it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub enum ModelConfigError {
     #[error("LLM_PROXY_URL {0}")]
     Address(#[from] InvalidAddress),
     #[error("{setting} holds characters that an HTTP header cannot carry")]

@@ -15,9 +15,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{Hear, Heard, Model, ModelDescription};
+use crate::{Model, ModelDescription, StreamListener, StreamedPart};
 use language::Language;
-use reading::{Ask, ToolOutcome};
+use reading::{RequestKind, ToolOutcome};
 
 const DEFAULT_WORD_DELAY: Duration = Duration::from_millis(5);
 /// The estimate that the rest of CodeLab uses where nothing is measured.
@@ -45,9 +45,9 @@ impl DemoModel {
         Self { word_delay }
     }
 
-    async fn say(&self, text: &str, hear: &mut Hear<'_>) {
+    async fn say(&self, text: &str, hear: &mut StreamListener<'_>) {
         for word in text.split_inclusive(' ') {
-            hear(Heard::Text(word));
+            hear(StreamedPart::Text(word));
             if !self.word_delay.is_zero() {
                 tokio::time::sleep(self.word_delay).await;
             }
@@ -59,7 +59,7 @@ impl Model for DemoModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        hear: &'a mut Hear<'a>,
+        hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move {
             let (text, tool_call) = answer(request);
@@ -96,15 +96,15 @@ fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
     let language = Language::of(said);
     let phrases = texts::phrases_of_task(said).unwrap_or(texts::phrases(language));
     match reading::what_is_asked(request) {
-        Ask::Plan => (plan(request, phrases), None),
-        Ask::Classify => (classification(said), None),
-        Ask::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
-        Ask::Summary(outcome) => (summary(&outcome, phrases), None),
-        Ask::Answered(answer) => (
+        RequestKind::Plan => (plan(request, phrases), None),
+        RequestKind::Classify => (classification(said), None),
+        RequestKind::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
+        RequestKind::Summary(outcome) => (summary(&outcome, phrases), None),
+        RequestKind::Answered(answer) => (
             format!("{} {answer}\n\n{}", phrases.answered, phrases.connect),
             None,
         ),
-        Ask::Step => step(request, said, phrases),
+        RequestKind::Step => step(request, said, phrases),
     }
 }
 

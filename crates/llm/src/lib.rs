@@ -18,7 +18,7 @@ use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
 use futures_util::future::BoxFuture;
 
 pub use address::{InvalidAddress, is_private_address};
-pub use config::{Auth, ConfigError, OpenAiConfig};
+pub use config::{ModelAuth, ModelConfigError, OpenAiConfig};
 pub use demo::DemoModel;
 pub use openai::{OpenAiModel, ServerClock, Trial};
 pub use price::{Price, PriceTable};
@@ -26,7 +26,7 @@ pub use secret::Secret;
 
 /// What is heard of a call before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum StreamedPart<'a> {
     /// A piece of the answer.
     Text(&'a str),
     /// The server said when it can be asked again, and the call waits this long.
@@ -34,7 +34,7 @@ pub enum Heard<'a> {
 }
 
 /// Is told what is heard.
-pub type Hear<'a> = dyn FnMut(Heard<'_>) + Send + 'a;
+pub type StreamListener<'a> = dyn FnMut(StreamedPart<'_>) + Send + 'a;
 
 /// Something that answers model requests.
 pub trait Model: Send + Sync {
@@ -43,7 +43,7 @@ pub trait Model: Send + Sync {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        hear: &'a mut Hear<'a>,
+        hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
     /// What so many tokens of the model that an agent asks for would cost, half of them written by

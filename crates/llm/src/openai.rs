@@ -7,8 +7,8 @@
 mod answer;
 mod chunk;
 mod client;
+mod deadline;
 mod failure;
-mod patience;
 mod shape;
 mod sse;
 mod tool_calls;

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::OptionsError;
-use crate::http::{Auth, Http};
+use crate::http::{Http, HttpAuth};
 use crate::point::DenseLayout;
 
 /// Texts sent to the model at once.
@@ -94,7 +94,7 @@ impl Embedder {
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let auth = options
             .auth_header
-            .map(|(name, value)| Auth::new(&name, &value))
+            .map(|(name, value)| HttpAuth::new(&name, &value))
             .transpose()?;
         Ok(Self {
             http: Http::new(base, auth, options.timeout)?,

@@ -16,9 +16,9 @@ use std::time::Duration;
 use codelab_protocol::SessionId;
 
 use crate::point::{Batch, DenseLayout, Probe};
-use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth};
-use file::Failure;
-use pool::{Pool, State};
+use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHealth};
+use file::FileFailure;
+use pool::{Pool, PoolState};
 
 /// Broken collections that one look at the health tries to open again.
 const HEALTH_RETRIES: usize = 4;
@@ -77,7 +77,9 @@ impl EmbeddedEngine {
             match pool.open(&collection, state) {
                 Ok(opened) if opened.lacks(dense.as_ref()) => Ok(Created::Outdated),
                 Ok(_) => Ok(Created::Existing),
-                Err(Failure::Missing) => pool.make_empty(&collection, state).map(|()| Created::New),
+                Err(FileFailure::Missing) => {
+                    pool.make_empty(&collection, state).map(|()| Created::New)
+                }
                 Err(broken) => Err(broken),
             }
         });
@@ -123,7 +125,7 @@ impl EmbeddedEngine {
     pub async fn remove(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
         let removed = self.pool.write(name, move |pool, state| {
-            *state = State::Closed;
+            *state = PoolState::Closed;
             Ok(file::remove(&pool.path(&collection))?)
         });
         removed.await
@@ -155,7 +157,7 @@ impl EmbeddedEngine {
     pub async fn delete(
         &self,
         name: &CollectionName,
-        ids: Vec<InteractionId>,
+        ids: Vec<MemoryEntryId>,
     ) -> Result<(), MemoryError> {
         let collection = name.clone();
         self.pool
@@ -183,7 +185,7 @@ impl EmbeddedEngine {
         let collection = name.clone();
         let cleared = self.pool.write(name, move |pool, state| {
             match file::is_usable(&pool.path(&collection)) {
-                Ok(false) => Err(Failure::Missing),
+                Ok(false) => Err(FileFailure::Missing),
                 Ok(true) | Err(_) => pool.make_empty(&collection, state),
             }
         });

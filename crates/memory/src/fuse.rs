@@ -48,12 +48,12 @@ fn best(mut hits: Vec<Hit>, top_k: usize) -> Vec<Hit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InteractionId;
+    use crate::MemoryEntryId;
     use codelab_protocol::Timestamp;
 
     fn list(ids: &[u64]) -> Vec<Hit> {
         let hit = |&id: &u64| Hit {
-            id: InteractionId(id),
+            id: MemoryEntryId(id),
             text: String::new(),
             score: 1.0,
             kind: String::new(),

@@ -25,7 +25,7 @@ const MAX_IDLE_CONNECTIONS: usize = 16;
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
 
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum HttpFailure {
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
     #[error("the server did not answer in time")]
@@ -35,12 +35,12 @@ pub enum Failure {
 }
 
 /// The header that carries a key.
-pub struct Auth {
+pub struct HttpAuth {
     name: HeaderName,
     value: HeaderValue,
 }
 
-impl Auth {
+impl HttpAuth {
     pub fn new(name: &str, value: &str) -> Result<Self, OptionsError> {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| OptionsError::Key)?;
         let mut value = HeaderValue::from_str(value).map_err(|_| OptionsError::Key)?;
@@ -51,7 +51,7 @@ impl Auth {
 
 pub struct Http {
     base: String,
-    auth: Option<Auth>,
+    auth: Option<HttpAuth>,
     /// The longest a request takes, with its answer.
     timeout: Duration,
     transport: Transport,
@@ -63,7 +63,7 @@ enum Transport {
 }
 
 impl Http {
-    pub fn new(url: &str, auth: Option<Auth>, timeout: Duration) -> Result<Self, OptionsError> {
+    pub fn new(url: &str, auth: Option<HttpAuth>, timeout: Duration) -> Result<Self, OptionsError> {
         let base = url.trim().trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| OptionsError::Url)?;
         let has_user = uri
@@ -95,7 +95,7 @@ impl Http {
         method: Method,
         path: &str,
         body: Option<Value>,
-    ) -> Result<(StatusCode, Value), Failure> {
+    ) -> Result<(StatusCode, Value), HttpFailure> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base));
@@ -106,7 +106,7 @@ impl Http {
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body));
-        let request = request.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let request = request.map_err(|error| HttpFailure::Unreachable(error.to_string()))?;
         let answer = async {
             let response = self.transport.send(request).await?;
             let status = response.status();
@@ -115,17 +115,17 @@ impl Http {
                 .await;
             Ok((
                 status,
-                body.map_err(|error| Failure::Unreadable(error.to_string()))?
+                body.map_err(|error| HttpFailure::Unreadable(error.to_string()))?
                     .to_bytes(),
             ))
         };
         let (status, body) = tokio::time::timeout(self.timeout, answer)
             .await
-            .map_err(|_| Failure::Timeout)??;
+            .map_err(|_| HttpFailure::Timeout)??;
         match serde_json::from_slice(&body) {
             Ok(answer) => Ok((status, answer)),
             Err(_) if !status.is_success() => Ok((status, Value::Null)),
-            Err(_) => Err(Failure::Unreadable("it is no JSON".into())),
+            Err(_) => Err(HttpFailure::Unreadable("it is no JSON".into())),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Transport {
         Ok(Self::Tls(client(https)))
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, HttpFailure> {
         let sent = match self {
             Self::Plain(client) => client.request(request).await,
             Self::Tls(client) => client.request(request).await,
@@ -153,7 +153,7 @@ impl Transport {
         sent.map_err(|error| {
             let cause = std::error::Error::source(&error)
                 .map_or_else(|| error.to_string(), ToString::to_string);
-            Failure::Unreachable(cause)
+            HttpFailure::Unreachable(cause)
         })
     }
 }
@@ -201,7 +201,10 @@ mod tests {
         ] {
             assert_eq!(open(url), Err(OptionsError::Url), "{url}");
         }
-        assert_eq!(Auth::new("api-key", "a\nb").err(), Some(OptionsError::Key));
-        assert_eq!(Auth::new("api key", "a").err(), Some(OptionsError::Key));
+        assert_eq!(
+            HttpAuth::new("api-key", "a\nb").err(),
+            Some(OptionsError::Key)
+        );
+        assert_eq!(HttpAuth::new("api key", "a").err(), Some(OptionsError::Key));
     }
 }

@@ -16,12 +16,12 @@ const MAX_BATCH: usize = 1000;
 
 /// Chosen by the caller, who keeps the interaction itself; adding under the same id replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InteractionId(pub u64);
+pub struct MemoryEntryId(pub u64);
 
 /// Something that an agent did or was told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interaction {
-    pub id: InteractionId,
+pub struct MemoryEntry {
+    pub id: MemoryEntryId,
     pub text: String,
     /// Its `type`.
     pub kind: String,
@@ -53,7 +53,7 @@ pub struct Query {
 /// ranks fused from words and meaning where an embedding model is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    pub id: InteractionId,
+    pub id: MemoryEntryId,
     pub text: String,
     pub score: f32,
     pub kind: String,
@@ -74,16 +74,16 @@ impl Query {
     }
 }
 
-pub(crate) fn check_batch(interactions: &[Interaction]) -> Result<(), MemoryError> {
+pub(crate) fn check_batch(interactions: &[MemoryEntry]) -> Result<(), MemoryError> {
     at_most("interactions", interactions.len(), MAX_BATCH)?;
-    interactions.iter().try_for_each(Interaction::check)
+    interactions.iter().try_for_each(MemoryEntry::check)
 }
 
-pub(crate) fn check_ids(ids: &[InteractionId]) -> Result<(), MemoryError> {
+pub(crate) fn check_ids(ids: &[MemoryEntryId]) -> Result<(), MemoryError> {
     at_most("interactions", ids.len(), MAX_BATCH)
 }
 
-impl Interaction {
+impl MemoryEntry {
     fn check(&self) -> Result<(), MemoryError> {
         require(!self.text.trim().is_empty(), "text must not be blank")?;
         at_most("text", self.text.len(), MAX_TEXT_BYTES)?;
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn limits_are_kept() {
-        let good = Interaction {
-            id: InteractionId(1),
+        let good = MemoryEntry {
+            id: MemoryEntryId(1),
             text: "a".repeat(MAX_TEXT_BYTES),
             kind: "task".into(),
             success: true,
@@ -130,19 +130,19 @@ mod tests {
             metadata: Map::new(),
         };
         let bad = [
-            Interaction {
+            MemoryEntry {
                 text: " \n".into(),
                 ..good.clone()
             },
-            Interaction {
+            MemoryEntry {
                 text: "a".repeat(MAX_TEXT_BYTES + 1),
                 ..good.clone()
             },
-            Interaction {
+            MemoryEntry {
                 kind: "k".repeat(MAX_LABEL_BYTES + 1),
                 ..good.clone()
             },
-            Interaction {
+            MemoryEntry {
                 metadata: Map::from_iter([("m".into(), "v".repeat(MAX_METADATA_BYTES).into())]),
                 ..good.clone()
             },
@@ -153,7 +153,7 @@ mod tests {
         assert!(check_batch(std::slice::from_ref(&good)).is_ok());
         assert!(
             check_batch(&vec![
-                Interaction {
+                MemoryEntry {
                     text: "a".into(),
                     ..good
                 };

@@ -22,6 +22,6 @@ pub use collection::CollectionName;
 pub use embed::{Embedder, EmbedderOptions};
 pub use embedded::EmbeddedOptions;
 pub use error::{MemoryError, OptionsError};
-pub use interaction::{Filter, Hit, Interaction, InteractionId, Query};
+pub use interaction::{Filter, Hit, MemoryEntry, MemoryEntryId, Query};
 pub use memory::{Created, Memory, MemoryHealth};
 pub use server::QdrantOptions;

@@ -11,7 +11,7 @@ use crate::interaction::{check_batch, check_ids};
 use crate::point::{Batch, DenseLayout, Probe};
 use crate::server::ServerEngine;
 use crate::{
-    CollectionName, EmbeddedOptions, Embedder, Hit, Interaction, InteractionId, MemoryError,
+    CollectionName, EmbeddedOptions, Embedder, Hit, MemoryEntry, MemoryEntryId, MemoryError,
     OptionsError, QdrantOptions, Query, fuse,
 };
 
@@ -130,7 +130,7 @@ impl Memory {
     pub async fn add(
         &self,
         collection: &CollectionName,
-        interactions: Vec<Interaction>,
+        interactions: Vec<MemoryEntry>,
     ) -> Result<(), MemoryError> {
         check_batch(&interactions)?;
         let texts: Vec<&str> = interactions
@@ -164,7 +164,7 @@ impl Memory {
     pub async fn delete(
         &self,
         collection: &CollectionName,
-        ids: Vec<InteractionId>,
+        ids: Vec<MemoryEntryId>,
     ) -> Result<(), MemoryError> {
         check_ids(&ids)?;
         on_engine!(self.delete(collection, ids))
@@ -213,7 +213,7 @@ impl Memory {
         interactions: I,
     ) -> Result<u64, MemoryError>
     where
-        I: IntoIterator<Item = Interaction>,
+        I: IntoIterator<Item = MemoryEntry>,
         I::IntoIter: Send,
     {
         let dense = self.dense_layout().await;
@@ -223,7 +223,7 @@ impl Memory {
             .filter(|interaction| is_kept(collection, interaction));
         let mut added = 0;
         loop {
-            let batch: Vec<Interaction> = interactions.by_ref().take(REBUILD_BATCH).collect();
+            let batch: Vec<MemoryEntry> = interactions.by_ref().take(REBUILD_BATCH).collect();
             if batch.is_empty() {
                 return Ok(added);
             }
@@ -276,7 +276,7 @@ impl Memory {
     }
 }
 
-fn is_kept(collection: &CollectionName, interaction: &Interaction) -> bool {
+fn is_kept(collection: &CollectionName, interaction: &MemoryEntry) -> bool {
     let checked = check_batch(std::slice::from_ref(interaction));
     if let Err(reason) = &checked {
         tracing::warn!(%collection, id = interaction.id.0, %reason, "an interaction cannot be found by search");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::embed::Embedded;
 use crate::text::{self, SparseVector};
-use crate::{Filter, Hit, Interaction, InteractionId, Query};
+use crate::{Filter, Hit, MemoryEntry, MemoryEntryId, Query};
 
 const TEXT: &str = "text";
 const KIND: &str = "type";
@@ -40,12 +40,12 @@ pub(crate) struct DenseLayout {
 
 /// What to add, with the meaning of every text or of none.
 pub(crate) struct Batch {
-    pub interactions: Vec<Interaction>,
+    pub interactions: Vec<MemoryEntry>,
     pub embedded: Option<Embedded>,
 }
 
 pub(crate) struct Point {
-    pub interaction: Interaction,
+    pub interaction: MemoryEntry,
     /// `None` where the text has no words.
     pub sparse: Option<SparseVector>,
     pub dense: Option<Vec<f32>>,
@@ -98,7 +98,7 @@ impl Batch {
 }
 
 impl Point {
-    fn new(interaction: Interaction, dense: Option<Vec<f32>>) -> Self {
+    fn new(interaction: MemoryEntry, dense: Option<Vec<f32>>) -> Self {
         let sparse = Some(text::document(&interaction.text)).filter(|vector| !vector.is_empty());
         Self {
             interaction,
@@ -164,7 +164,7 @@ pub(crate) fn hit(id: u64, score: f32, mut payload: Map<String, Value>) -> Optio
     };
     let (text, kind, task_id) = (string(TEXT)?, string(KIND)?, string(TASK_ID));
     Some(Hit {
-        id: InteractionId(id),
+        id: MemoryEntryId(id),
         text,
         score,
         kind,

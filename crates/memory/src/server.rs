@@ -11,12 +11,12 @@ use ::http::{Method, StatusCode};
 use codelab_protocol::{Reminder, SessionId};
 use serde_json::{Map, Value, json};
 
-use crate::http::{Auth, Failure, Http};
+use crate::http::{Http, HttpAuth, HttpFailure};
 use crate::point::{
     self, Batch, DenseLayout, INDEXED_FIELDS, Point, Probe, filter_json, session_filter,
 };
 use crate::text::{SparseVector, VECTOR_NAME};
-use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth, OptionsError};
+use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHealth, OptionsError};
 
 /// Points in one request: a server refuses bodies past 32 MiB unless it is told otherwise.
 const POINTS_PER_REQUEST: usize = 50;
@@ -56,13 +56,15 @@ enum Refusal {
     #[error("the server answered {status}: {reason}")]
     Other { status: StatusCode, reason: String },
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] HttpFailure),
 }
 
 impl ServerEngine {
     pub fn new(options: QdrantOptions) -> Result<Self, OptionsError> {
         let key = options.api_key.filter(|key| !key.is_empty());
-        let auth = key.map(|key| Auth::new(API_KEY_HEADER, &key)).transpose()?;
+        let auth = key
+            .map(|key| HttpAuth::new(API_KEY_HEADER, &key))
+            .transpose()?;
         Ok(Self {
             http: Http::new(&options.url, auth, CALL_TIMEOUT)?,
             reminder: Mutex::default(),
@@ -207,7 +209,7 @@ impl ServerEngine {
     pub async fn delete(
         &self,
         collection: &CollectionName,
-        ids: Vec<InteractionId>,
+        ids: Vec<MemoryEntryId>,
     ) -> Result<(), MemoryError> {
         let ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
         self.delete_points(collection, json!({"points": ids})).await
@@ -352,7 +354,7 @@ impl ServerEngine {
         match status {
             _ if status.is_success() => match taken(&mut answer, "result") {
                 Value::Null => {
-                    Err(Failure::Unreadable("it is none of a Qdrant server".into()).into())
+                    Err(HttpFailure::Unreadable("it is none of a Qdrant server".into()).into())
                 }
                 result => Ok(result),
             },

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Location, Protected, Root};
+use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
 use crate::shell::Floor;
 use crate::visible::has_hidden;
 
@@ -22,9 +22,9 @@ pub use crate::visible::visible;
 /// added to, never taken away.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    protected: Arc<Protected>,
+    protected: Arc<ProtectedPaths>,
     floor: Arc<Floor>,
-    root: Option<Root>,
+    root: Option<WorkspacePrefix>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Policy {
     #[must_use]
     pub fn in_workspace(&self, root: &str) -> Self {
         Self {
-            root: Root::new(root),
+            root: WorkspacePrefix::new(root),
             ..self.clone()
         }
     }

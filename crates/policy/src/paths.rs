@@ -7,8 +7,8 @@ mod root;
 
 use crate::visible::is_hidden;
 
-pub(crate) use protected::Protected;
-pub(crate) use root::Root;
+pub(crate) use protected::ProtectedPaths;
+pub(crate) use root::WorkspacePrefix;
 
 /// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and
 /// spaces, invisible characters, stream names, short names), because the client's file system may
@@ -89,18 +89,18 @@ impl Location {
         }
     }
 
-    pub fn is_protected(&self, protected: &Protected) -> bool {
+    pub fn is_protected(&self, protected: &ProtectedPaths) -> bool {
         protected.covers(&self.components) || (self.goes_back() && protected.covers(&self.written))
     }
 
     /// Whether a directory holds protected files, so that a relative name written from within it
     /// may be one.
-    pub fn leads_to_protected(&self, protected: &Protected) -> bool {
+    pub fn leads_to_protected(&self, protected: &ProtectedPaths) -> bool {
         self.is_protected(protected) || protected.may_lie_beneath(&self.written)
     }
 
     /// Whether its last components begin a pattern that goes on.
-    pub fn ends_like_protected(&self, protected: &Protected) -> bool {
+    pub fn ends_like_protected(&self, protected: &ProtectedPaths) -> bool {
         protected.goes_on_beneath(&self.components)
     }
 

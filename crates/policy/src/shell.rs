@@ -18,7 +18,7 @@ mod variables;
 use codelab_protocol::{CommandPart, ExecuteCommand};
 
 use self::ast::{Script, Value};
-use self::judge::{Finding, Scene};
+use self::judge::{AskReason, WorkingFolder};
 use self::variables::Variables;
 use crate::paths::Location;
 use crate::visible::has_hidden;
@@ -55,7 +55,7 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
     let mut outcome = judge_all(policy, cwd, &script);
     if script.commands.len() > MAX_PARTS {
         outcome.first.get_or_insert_with(|| {
-            Finding::new(format!("more than {MAX_PARTS} commands in one line"))
+            AskReason::new(format!("more than {MAX_PARTS} commands in one line"))
         });
     }
     let place = Location::of(cwd);
@@ -66,11 +66,11 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
     if place.climbs || (place.absolute && !known) {
         outcome
             .first
-            .get_or_insert_with(|| Finding::new("works outside the workspace"));
+            .get_or_insert_with(|| AskReason::new("works outside the workspace"));
     }
     let reason = match (&outcome.first, floor) {
         (
-            Some(Finding {
+            Some(AskReason {
                 danger: Some(danger),
                 ..
             }),
@@ -100,10 +100,10 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
 }
 
 struct Outcome<'a> {
-    scene: Scene<'a>,
+    scene: WorkingFolder<'a>,
     parts: Vec<CommandPart>,
     /// The finding to name: the first dangerous one, else the first.
-    first: Option<Finding>,
+    first: Option<AskReason>,
     protected: bool,
 }
 
@@ -133,7 +133,7 @@ fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> 
         .find_map(|word| outcome.scene.looks_inside(word).err());
     outcome.add(finding);
     if let Some(name) = variables.of_environment(script) {
-        outcome.add(Some(Finding::new(format!(
+        outcome.add(Some(AskReason::new(format!(
             "shows the variable {name} of the environment"
         ))));
     }
@@ -145,22 +145,22 @@ fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> 
         let protected = outcome
             .scene
             .mentions_protected(&concern.text, Value::Exact);
-        outcome.add(Some(Finding {
+        outcome.add(Some(AskReason {
             protected,
-            ..Finding::new(concern.reason)
+            ..AskReason::new(concern.reason)
         }));
     }
     outcome
 }
 
-fn scene<'a>(policy: &'a Policy, cwd: &str) -> Scene<'a> {
+fn scene<'a>(policy: &'a Policy, cwd: &str) -> WorkingFolder<'a> {
     let start = policy
         .root
         .as_ref()
         .and_then(|root| root.relative(cwd))
         .unwrap_or_else(|| cwd.to_owned());
     let moved = !matches!(start.trim_end_matches('/'), "" | ".");
-    Scene {
+    WorkingFolder {
         protected: &policy.protected,
         root: policy.root.as_ref(),
         base: start.clone(),
@@ -170,7 +170,7 @@ fn scene<'a>(policy: &'a Policy, cwd: &str) -> Scene<'a> {
 }
 
 impl Outcome<'_> {
-    fn add(&mut self, finding: Option<Finding>) {
+    fn add(&mut self, finding: Option<AskReason>) {
         let Some(finding) = finding else { return };
         self.protected |= finding.protected;
         let better = match &self.first {

@@ -6,18 +6,19 @@
 
 mod api;
 mod chat;
-mod chat_event;
 mod chunk;
 mod digest;
 mod error;
-mod global_chat;
 mod id;
 mod message;
 mod model;
 mod patch;
 mod plan;
 mod project;
+mod project_session;
 mod reminder;
+mod session_event;
+mod session_kind;
 mod space;
 mod time;
 mod tool;
@@ -29,17 +30,8 @@ pub use api::{
     SessionInfo, SessionList, SwitchEntry,
 };
 pub use chat::{
-    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ChatAck,
-    ChatCancelled, ChatDetail, ChatMode, ChatSession, ChatSessionList, ClaimCall, CreateChat,
-    DirectAnswer, MessageAccepted, MessageList, OpenApproval, PlanDecision, PlanList, ProjectUsage,
-    RenameChat, ResultAck, SendMessage, SessionUsage, UsageReport, UsageTotal,
-};
-pub use chat_event::{
-    AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome, ChatError,
-    ChatEvent, ChatEventBody, ChatQuestion, ChatToolCall, ChatToolResult, DirectAgentCall,
-    HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, Origin, PlanRequest,
-    PlanResolved, TaskCompleted, TaskFailed, TaskProgress, TaskSkipped, TaskStarted,
-    ToolCallClosed, WorkflowCompleted, WorkflowStatus,
+    AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage,
+    PostUserMessage, UserAnswer,
 };
 pub use chunk::{
     AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done,
@@ -47,10 +39,6 @@ pub use chunk::{
 };
 pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
-pub use global_chat::{
-    AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage,
-    PostUserMessage, UserAnswer,
-};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
     PlanId, ProjectId, SessionId, TaskId, TurnId, UserId, WorkflowId,
@@ -66,7 +54,22 @@ pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent,
     ProjectAgentList, ProjectList, SavedAgent,
 };
+pub use project_session::{
+    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ClaimCall,
+    CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, MessageMode, OpenApproval,
+    PlanDecision, PlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, ProjectUsage, RenameProjectSession, ResultAck,
+    SendMessage, SessionUsage, UsageReport, UsageTotal,
+};
 pub use reminder::Reminder;
+pub use session_event::{
+    AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
+    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, PlanRequest,
+    PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
+    TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent,
+    TurnError, WorkflowCompleted, WorkflowStatus,
+};
+pub use session_kind::SessionKind;
 pub use space::{
     AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration,
     ContextAdded, ContextFilter, ContextHit, ContextResults, SearchContext, SpaceHealth,

@@ -16,13 +16,13 @@ use std::time::Duration;
 use codelab_protocol::{AgentMetrics, AgentName, AgentStatus};
 use tokio::sync::oneshot;
 
-use agent::{Admission, Agent, Presence, Ticket};
+use agent::{Admission, AgentPresence, BusAgent, Ticket};
 
 /// Handles to one bus are clones of each other.
 #[derive(Debug, Clone)]
 pub struct Bus {
     limits: BusLimits,
-    agents: Arc<Mutex<BTreeMap<AgentName, Arc<Agent>>>>,
+    agents: Arc<Mutex<BTreeMap<AgentName, Arc<BusAgent>>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ impl Load {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TaskOutcome {
     Succeeded,
     Failed,
     Cancelled,
@@ -130,7 +130,7 @@ impl Bus {
     /// limit, lets waiting tasks into new room and ends a deregistration; counts and the breaker
     /// stay. Active tasks past a smaller limit go on.
     pub fn register(&self, name: &AgentName, concurrency_limit: u32) {
-        self.known(name, concurrency_limit, Presence::Registered);
+        self.known(name, concurrency_limit, AgentPresence::Registered);
     }
 
     /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active
@@ -146,15 +146,15 @@ impl Bus {
     /// The same, with this limit, for an agent that may not be known here yet: what has begun
     /// elsewhere ends here.
     pub fn deregister_with(&self, name: &AgentName, concurrency_limit: u32) {
-        self.known(name, concurrency_limit, Presence::Deregistered);
+        self.known(name, concurrency_limit, AgentPresence::Deregistered);
     }
 
-    fn known(&self, name: &AgentName, concurrency_limit: u32, presence: Presence) {
+    fn known(&self, name: &AgentName, concurrency_limit: u32, presence: AgentPresence) {
         let mut agents = self.agents();
         match agents.get(name) {
             Some(agent) => agent.become_known(concurrency_limit, presence),
             None => {
-                let agent = Agent::new(name.clone(), self.limits, concurrency_limit, presence);
+                let agent = BusAgent::new(name.clone(), self.limits, concurrency_limit, presence);
                 agents.insert(name.clone(), Arc::new(agent));
             }
         }
@@ -206,13 +206,13 @@ impl Bus {
 
     /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which
     /// they entered. `begun`: the agent accepted the task before.
-    pub fn enter(&self, name: &AgentName, begun: bool) -> Result<Entry, Unavailable> {
+    pub fn enter(&self, name: &AgentName, begun: bool) -> Result<BusEntry, Unavailable> {
         let agent = self
             .agent(name)
             .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
         Ok(match agent.enter(begun)? {
-            Admission::Active(ticket) => Entry::Now(Permit { agent, ticket }),
-            Admission::Queued(ticket, granted) => Entry::Later(Waiting {
+            Admission::Active(ticket) => BusEntry::Now(Permit { agent, ticket }),
+            Admission::Queued(ticket, granted) => BusEntry::Later(WaitingTask {
                 place: Some((agent, ticket)),
                 granted,
             }),
@@ -244,23 +244,23 @@ impl Bus {
         load
     }
 
-    fn agent(&self, name: &AgentName) -> Option<Arc<Agent>> {
+    fn agent(&self, name: &AgentName) -> Option<Arc<BusAgent>> {
         self.agents().get(name).cloned()
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentName, Arc<Agent>>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentName, Arc<BusAgent>>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
 #[must_use = "a task that drops its entry leaves the bus"]
-pub enum Entry {
+pub enum BusEntry {
     Now(Permit),
-    Later(Waiting),
+    Later(WaitingTask),
 }
 
-impl Entry {
+impl BusEntry {
     /// The permit, however long it takes.
     pub async fn permit(self) -> Result<Permit, Unavailable> {
         match self {
@@ -273,19 +273,19 @@ impl Entry {
 /// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted
 /// but not yet taken.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingTask {
     /// Taken out once the permit is handed over, or the task is refused.
-    place: Option<(Arc<Agent>, Ticket)>,
+    place: Option<(Arc<BusAgent>, Ticket)>,
     granted: oneshot::Receiver<Result<(), Unavailable>>,
 }
 
-impl Waiting {
+impl WaitingTask {
     pub fn agent(&self) -> Option<&AgentName> {
         self.place.as_ref().map(|(agent, _)| &agent.name)
     }
 }
 
-impl Future for Waiting {
+impl Future for WaitingTask {
     type Output = Result<Permit, Unavailable>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -300,7 +300,7 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingTask {
     fn drop(&mut self) {
         if let Some((agent, ticket)) = self.place.take() {
             agent.leave(ticket);
@@ -313,7 +313,7 @@ impl Drop for Waiting {
 #[derive(Debug)]
 #[must_use = "a dropped permit frees the slot"]
 pub struct Permit {
-    agent: Arc<Agent>,
+    agent: Arc<BusAgent>,
     ticket: Ticket,
 }
 
@@ -323,7 +323,7 @@ impl Permit {
     }
 
     /// Ends the task and frees the slot. `busy` is the task's working time over all its stays.
-    pub fn finished(self, outcome: Outcome, busy: Duration) {
+    pub fn finished(self, outcome: TaskOutcome, busy: Duration) {
         self.agent.finish(self.ticket, outcome, busy);
     }
 }
@@ -337,7 +337,7 @@ impl Drop for Permit {
 /// The active tasks that a deregistered agent still had.
 #[derive(Debug, Clone)]
 pub struct Draining {
-    rest: Option<(Ticket, Arc<Agent>)>,
+    rest: Option<(Ticket, Arc<BusAgent>)>,
 }
 
 impl Draining {

@@ -35,8 +35,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub use ping::{RedisUnusable, ping_redis};
 
 use link::{Link, LinkNumber};
-use memory::{Memory, Moment};
-use remote::{Forget, Found, Lease};
+use memory::{KeyVersion, MemoryCache};
+use remote::{CacheLookup, FillLease, Forget};
 
 /// Handles to one cache are clones of each other.
 #[derive(Debug, Clone)]
@@ -147,14 +147,14 @@ pub enum Cached {
 #[derive(Debug)]
 pub struct Fill {
     key: CacheKey,
-    moment: Moment,
-    lease: Option<Lease>,
+    moment: KeyVersion,
+    lease: Option<FillLease>,
 }
 
 #[derive(Debug)]
 struct Shared {
     limits: CacheLimits,
-    memory: Memory,
+    memory: MemoryCache,
     memory_hits: AtomicU64,
     redis_hits: AtomicU64,
     misses: AtomicU64,
@@ -199,15 +199,15 @@ impl AgentCache {
         // Before Redis is asked: what it answers may be forgotten while the answer travels.
         let moment = self.shared.memory.moment(&key.0);
         let lease = match self.found_in_redis(key).await {
-            Found::Value { value, remaining } => {
+            CacheLookup::Value { value, remaining } => {
                 self.shared.redis_hits.fetch_add(1, Relaxed);
                 self.shared
                     .memory
                     .put(&key.0, value.clone(), moment, remaining);
                 return Cached::Hit(value);
             }
-            Found::Lease(lease) => Some(lease),
-            Found::Nothing => None,
+            CacheLookup::Lease(lease) => Some(lease),
+            CacheLookup::Nothing => None,
         };
         self.shared.misses.fetch_add(1, Relaxed);
         Cached::Miss(Fill {
@@ -278,16 +278,16 @@ impl AgentCache {
         }
     }
 
-    async fn found_in_redis(&self, key: &CacheKey) -> Found {
+    async fn found_in_redis(&self, key: &CacheKey) -> CacheLookup {
         let Some(link) = &self.link else {
-            return Found::Nothing;
+            return CacheLookup::Nothing;
         };
         let Some((number, remote)) = link.remote() else {
-            return Found::Nothing;
+            return CacheLookup::Nothing;
         };
         remote.get(&key.0).await.unwrap_or_else(|error| {
             self.shared.redis_failed(link, number, &error);
-            Found::Nothing
+            CacheLookup::Nothing
         })
     }
 
@@ -313,7 +313,7 @@ impl Shared {
     fn new(limits: CacheLimits, lifetime: Duration) -> Self {
         Self {
             limits,
-            memory: Memory::new(lifetime, limits.max_entries, limits.max_bytes),
+            memory: MemoryCache::new(lifetime, limits.max_entries, limits.max_bytes),
             memory_hits: AtomicU64::new(0),
             redis_hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

@@ -4,21 +4,23 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_engine::{
-    ApprovalStatus, AuditRecord, CallStatus, Effect, EventBody, EventRecord, MessageRecord,
+    ApprovalStatus, CallStatus, DecisionRecord, Effect, EventBody, EventRecord, MessageRecord,
     ModelCall, Session,
 };
-use codelab_protocol::{ChatEvent, Chunk, SwitchEntry, Timestamp, arguments_digest};
+use codelab_protocol::{
+    Chunk, SessionEvent, SessionKind, SwitchEntry, Timestamp, arguments_digest,
+};
 use codelab_store::{
     self as store, ApprovalClosed, ApprovalExtended, AuditAppended, AuditHead, Commit, Epoch,
-    InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget, Realm,
-    Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened,
+    InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget,
+    Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallEnd, ToolCallOpened,
     ToolCallStatus,
-    audit_chain::{self, AuditKey, ChainOf},
+    audit_chain::{self, AuditKey, ChainOwner},
 };
 use serde_json::json;
 
 /// A commit, and what to do once it is durable.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommit {
     pub commit: Commit,
     pub events: Vec<Arc<StoredEvent>>,
     pub messages: Vec<MessageRecord>,
@@ -35,18 +37,18 @@ const MICROS: f64 = 1_000_000.0;
 const INTERACTION: &str = "interaction";
 
 /// Where the session stood in the store before the effects.
-pub(crate) struct Standing<'a> {
+pub(crate) struct StoredPosition<'a> {
     pub key: SessionKey,
     pub epoch: Epoch,
-    pub realm: Realm,
+    pub realm: SessionKind,
     pub schedule: Schedule,
     pub audit_head: &'a AuditHead,
     pub audit_key: &'a AuditKey,
 }
 
-impl Standing<'_> {
-    fn chain<'s>(&self, session: &'s Session) -> ChainOf<'s> {
-        ChainOf {
+impl StoredPosition<'_> {
+    fn chain<'s>(&self, session: &'s Session) -> ChainOwner<'s> {
+        ChainOwner {
             key: self.key,
             realm: self.realm,
             session_id: session.id(),
@@ -57,10 +59,10 @@ impl Standing<'_> {
 pub(crate) fn prepare(
     session: &Session,
     effects: Vec<Effect>,
-    standing: &Standing<'_>,
+    standing: &StoredPosition<'_>,
     activity: Option<Timestamp>,
     now: Timestamp,
-) -> Result<Prepared, serde_json::Error> {
+) -> Result<PreparedCommit, serde_json::Error> {
     let mut commit = Commit::new(standing.key, standing.epoch);
     commit.state = Some(serde_json::to_string(session)?);
     commit.last_activity = activity;
@@ -69,7 +71,7 @@ pub(crate) fn prepare(
         running: session.is_running(),
     };
     commit.schedule = (schedule != standing.schedule).then_some(schedule);
-    let mut prepared = Prepared {
+    let mut prepared = PreparedCommit {
         commit,
         events: Vec::new(),
         messages: Vec::new(),
@@ -103,12 +105,12 @@ pub(crate) fn prepare(
     Ok(prepared)
 }
 
-impl Prepared {
+impl PreparedCommit {
     fn add(
         &mut self,
         effect: Effect,
         session: &Session,
-        standing: &Standing<'_>,
+        standing: &StoredPosition<'_>,
         audit_rows: &mut Vec<store::AuditRow>,
         now: Timestamp,
     ) -> Result<(), serde_json::Error> {
@@ -194,14 +196,14 @@ impl Prepared {
                     CallStatus::Cancelled => ToolCallStatus::Cancelled,
                 };
                 let after_seq = span.map(|span| span.after_seq);
-                commit.tool_calls_closed.push(ToolCallClosed {
+                commit.tool_calls_closed.push(ToolCallEnd {
                     call_id,
                     status,
                     result_digest,
                     after_seq,
                 });
             }
-            Effect::InputTaken {
+            Effect::InputAccepted {
                 client_message_id,
                 span,
             } => {
@@ -286,7 +288,7 @@ fn stored_event(
             let (kind, session_id, seq) = (body.kind(), session.id().clone(), Some(event.seq));
             (
                 kind,
-                serde_json::to_string(&ChatEvent {
+                serde_json::to_string(&SessionEvent {
                     body,
                     session_id,
                     seq,
@@ -317,7 +319,7 @@ pub(crate) fn context(session: &Session, now: Timestamp) -> NewContext {
     }
 }
 
-fn audit_record(record: AuditRecord) -> store::AuditRecord {
+fn audit_record(record: DecisionRecord) -> store::AuditRecord {
     let digest = |arguments| arguments_digest(&record.tool, arguments);
     store::AuditRecord {
         call_id: record.call_id,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_protocol::{AgentName, MessageId, Origin, TurnId};
+use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
 
@@ -28,7 +28,7 @@ pub(crate) struct FeedState {
     pub last_seq: Option<u64>,
     pub recent: VecDeque<Arc<StoredEvent>>,
     recent_bytes: usize,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<PartialAnswer>,
     /// Why what was done last is not stored yet, with a number that tells this trouble from an
     /// earlier one.
     pub trouble: Option<(u64, StoreError)>,
@@ -43,12 +43,12 @@ pub(crate) struct FeedState {
 
 /// The text of a model's answer so far.
 #[derive(Clone)]
-pub(crate) struct Answer {
+pub(crate) struct PartialAnswer {
     pub turn: TurnId,
     pub message_id: MessageId,
     pub agent: AgentName,
     pub attempt: u32,
-    pub origin: Origin,
+    pub origin: TaskOrigin,
     pub text: String,
 }
 
@@ -132,7 +132,7 @@ impl Feed {
         self.lock().trouble = None;
     }
 
-    pub fn begin_answer(&self, answer: Answer) {
+    pub fn begin_answer(&self, answer: PartialAnswer) {
         let mut state = self.lock();
         state
             .answers
@@ -143,8 +143,9 @@ impl Feed {
     /// Appends to the answer, if it is still the one being written.
     pub fn push_text(&self, message_id: &MessageId, attempt: u32, text: &str) {
         let mut state = self.lock();
-        let is_it =
-            |answer: &&mut Answer| answer.message_id == *message_id && answer.attempt == attempt;
+        let is_it = |answer: &&mut PartialAnswer| {
+            answer.message_id == *message_id && answer.attempt == attempt
+        };
         let Some(answer) = state.answers.iter_mut().find(is_it) else {
             return;
         };

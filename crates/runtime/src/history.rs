@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts, is_known_as_result};
-use codelab_protocol::{Message, Origin, PlanId, TaskId, TurnId};
+use codelab_protocol::{Message, PlanId, TaskId, TaskOrigin, TurnId};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
@@ -133,7 +133,7 @@ impl Recent {
 
     /// What a thread of the turn sees: its own messages, and before them what was said in the
     /// session.
-    pub fn history_of(&self, origin: &Origin) -> History<'_> {
+    pub fn history_of(&self, origin: &TaskOrigin) -> History<'_> {
         match thread_of(origin).and_then(|thread| self.tasks.get(&thread)) {
             Some(thread) => History {
                 earlier: &self.said,
@@ -145,6 +145,6 @@ impl Recent {
 }
 
 /// Two plans of a session can use the same task id.
-fn thread_of(origin: &Origin) -> Option<(PlanId, TaskId)> {
+fn thread_of(origin: &TaskOrigin) -> Option<(PlanId, TaskId)> {
     origin.plan_id.clone().zip(origin.task_id.clone())
 }

@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codelab_engine::cut;
-use codelab_memory::{CollectionName, Hit, Interaction, InteractionId, Memory, MemoryError, Query};
+use codelab_memory::{CollectionName, Hit, Memory, MemoryEntry, MemoryEntryId, MemoryError, Query};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{InteractionRow, Store, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::anew::rebuild_memories;
-use self::due::{Due, Need, Place};
-use self::upkeep::Engine;
+use self::due::{AgentRef, DueWork, IndexNeed};
+use self::upkeep::EngineState;
 use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
@@ -39,8 +39,8 @@ pub(crate) struct Memories {
     store: Store,
     /// Something waits to be indexed or mended.
     wake: Notify,
-    due: Mutex<Due>,
-    engine: Mutex<Engine>,
+    due: Mutex<DueWork>,
+    engine: Mutex<EngineState>,
     metrics: Arc<Metrics>,
 }
 
@@ -50,7 +50,7 @@ enum Change<'a> {
     Check,
     Remove,
     Clear,
-    Forget(InteractionId),
+    Forget(MemoryEntryId),
     ForgetSession(&'a SessionId),
 }
 
@@ -70,7 +70,7 @@ impl Memories {
     pub fn expect(&self, key: SpaceKey, agents: &[AgentName]) {
         let mut due = self.due();
         for agent in agents {
-            due.note(&(key, agent.clone()), Need::Check);
+            due.note(&(key, agent.clone()), IndexNeed::Check);
         }
     }
 
@@ -80,7 +80,7 @@ impl Memories {
         if self.engine().is_out() {
             return self.wake.notify_one();
         }
-        let is_expected = |place: &Place, need| place.0 == key && need == Need::Check;
+        let is_expected = |place: &AgentRef, need| place.0 == key && need == IndexNeed::Check;
         let expected = self
             .due()
             .all()
@@ -105,7 +105,7 @@ impl Memories {
         self.change(
             key,
             std::slice::from_ref(agent),
-            Change::Forget(InteractionId(id.0)),
+            Change::Forget(MemoryEntryId(id.0)),
         )
         .await;
     }
@@ -145,7 +145,7 @@ impl Memories {
         }
     }
 
-    async fn perform(&self, place: &Place, change: Change<'_>) -> Result<(), RebuildError> {
+    async fn perform(&self, place: &AgentRef, change: Change<'_>) -> Result<(), RebuildError> {
         let name = collection(place)?;
         let done = match change {
             Change::Check => return self.check(place).await,
@@ -203,7 +203,7 @@ impl Memories {
             searches += 1;
             let found = self.memory.search(&name, query).await;
             if matches!(found, Err(MemoryError::NotFound { .. })) {
-                self.mend_later(&(key, agent.clone()), Need::Check);
+                self.mend_later(&(key, agent.clone()), IndexNeed::Check);
             }
             let mut hits = found?;
             if hits.is_empty() {
@@ -218,7 +218,7 @@ impl Memories {
                 .collect();
             let present = project.present_interactions(agent, &ids).await?;
             let is_present =
-                |id: &InteractionId| present.contains(&codelab_store::InteractionId(id.0));
+                |id: &MemoryEntryId| present.contains(&codelab_store::InteractionId(id.0));
             let gone: Vec<_> = hits
                 .iter()
                 .map(|hit| hit.id)
@@ -230,7 +230,7 @@ impl Memories {
             }
             let removed = self.memory.delete(&name, gone).await;
             if removed.is_err() || searches == MAX_SEARCHES {
-                self.due().note(&(key, agent.clone()), Need::Rebuild);
+                self.due().note(&(key, agent.clone()), IndexNeed::Rebuild);
                 return Ok(hits);
             }
         }
@@ -257,11 +257,11 @@ impl Memories {
         self.problem_of(|(other, _)| *other == key)
     }
 
-    fn problem_of(&self, whose: impl Fn(&Place) -> bool) -> Option<String> {
+    fn problem_of(&self, whose: impl Fn(&AgentRef) -> bool) -> Option<String> {
         if let Some(problem) = self.engine().problem() {
             return Some(problem);
         }
-        let mut places: BTreeSet<Place> = self.engine().broken().filter(&whose).collect();
+        let mut places: BTreeSet<AgentRef> = self.engine().broken().filter(&whose).collect();
         places.extend(self.due().late().filter(|place| whose(place)).cloned());
         (!places.is_empty()).then(|| format!("{} collections wait to be made again", places.len()))
     }
@@ -270,26 +270,28 @@ impl Memories {
         self.memory.close().await;
     }
 
-    fn mend_later(&self, place: &Place, need: Need) {
+    fn mend_later(&self, place: &AgentRef, need: IndexNeed) {
         self.due().note_late(place, need);
         self.wake.notify_one();
     }
 
-    fn due(&self) -> MutexGuard<'_, Due> {
+    fn due(&self) -> MutexGuard<'_, DueWork> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn engine(&self) -> MutexGuard<'_, Engine> {
+    fn engine(&self) -> MutexGuard<'_, EngineState> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Change<'_> {
     /// What makes up for a change that failed, whatever happened since.
-    fn need(self) -> Need {
+    fn need(self) -> IndexNeed {
         match self {
-            Self::Check => Need::Check,
-            Self::Remove | Self::Clear | Self::Forget(_) | Self::ForgetSession(_) => Need::Rebuild,
+            Self::Check => IndexNeed::Check,
+            Self::Remove | Self::Clear | Self::Forget(_) | Self::ForgetSession(_) => {
+                IndexNeed::Rebuild
+            }
         }
     }
 }
@@ -304,13 +306,13 @@ pub enum RebuildError {
 }
 
 /// A project's agents have names that fit; any other name has no collection.
-fn collection((key, agent): &Place) -> Result<CollectionName, MemoryError> {
+fn collection((key, agent): &AgentRef) -> Result<CollectionName, MemoryError> {
     CollectionName::new(key.user, key.project, agent)
 }
 
-fn remembered(row: InteractionRow) -> Interaction {
-    Interaction {
-        id: InteractionId(row.id.0),
+fn remembered(row: InteractionRow) -> MemoryEntry {
+    MemoryEntry {
+        id: MemoryEntryId(row.id.0),
         text: row.text,
         kind: row.kind,
         success: row.success.unwrap_or(true),

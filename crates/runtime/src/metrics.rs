@@ -13,7 +13,7 @@ use prometheus_client::registry::{Metric, Registry};
 use crate::runtime::Runtime;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Outcome {
+pub struct TurnOutcome {
     pub outcome: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Answered {
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct Mode {
+pub struct TurnMode {
     pub mode: String,
 }
 
@@ -37,40 +37,40 @@ pub struct Metrics {
     registry: Registry,
     pub http_requests: Family<Answered, Counter>,
     pub open_connections: Gauge,
-    pub inputs: Family<Outcome, Counter>,
-    pub turns: Family<Outcome, Counter>,
-    pub model_calls: Family<Outcome, Counter>,
+    pub inputs: Family<TurnOutcome, Counter>,
+    pub turns: Family<TurnOutcome, Counter>,
+    pub model_calls: Family<TurnOutcome, Counter>,
     pub model_call_duration: Histogram,
     pub tokens: Counter,
-    pub approvals: Family<Outcome, Counter>,
-    pub commit_failures: Family<Outcome, Counter>,
+    pub approvals: Family<TurnOutcome, Counter>,
+    pub commit_failures: Family<TurnOutcome, Counter>,
     pub store_commits: Counter<u64, AtomicU64>,
     pub store_transactions: Counter<u64, AtomicU64>,
     pub direct_calls: Counter,
     pub orchestrated_calls: Counter,
-    pub call_duration: Family<Mode, Histogram>,
+    pub call_duration: Family<TurnMode, Histogram>,
     pub alerts: Family<Alert, Counter>,
     pub worker_spaces: Gauge,
     pub worker_spaces_made: Counter,
     pub bus_active: Gauge,
     pub bus_waiting: Gauge,
-    pub bus_tasks: Family<Outcome, Counter>,
-    pub cache_lookups: Family<Outcome, Counter>,
+    pub bus_tasks: Family<TurnOutcome, Counter>,
+    pub cache_lookups: Family<TurnOutcome, Counter>,
     pub cache_redis_failures: Counter<u64, AtomicU64>,
     pub cache_pushed_out: Counter<u64, AtomicU64>,
-    pub memory_recalls: Family<Outcome, Counter>,
+    pub memory_recalls: Family<TurnOutcome, Counter>,
     pub memory_due: Gauge,
     pub live_sessions: Gauge,
     pub open_streams: Gauge,
     pub readers_cut: Counter,
-    pub user_refusals: Family<Outcome, Counter>,
+    pub user_refusals: Family<TurnOutcome, Counter>,
     pub waiting_model_calls: Gauge,
     pub connections_closed: Counter,
-    pub chat_messages: Family<Outcome, Counter>,
-    pub chat_refusals: Family<Outcome, Counter>,
+    pub chat_messages: Family<TurnOutcome, Counter>,
+    pub chat_refusals: Family<TurnOutcome, Counter>,
     pub chat_history: Gauge,
     pub chat_askers: Gauge,
-    pub adaptive_turns: Family<Outcome, Counter>,
+    pub adaptive_turns: Family<TurnOutcome, Counter>,
     pub adaptive_backlog: Gauge,
 }
 
@@ -200,9 +200,9 @@ impl Metrics {
             .inc();
     }
 
-    pub(crate) fn count(family: &Family<Outcome, Counter>, outcome: &str) {
+    pub(crate) fn count(family: &Family<TurnOutcome, Counter>, outcome: &str) {
         family
-            .get_or_create(&Outcome {
+            .get_or_create(&TurnOutcome {
                 outcome: outcome.to_owned(),
             })
             .inc();
@@ -242,7 +242,7 @@ impl Runtime {
         for (outcome, count) in lookups {
             let counter = metrics
                 .cache_lookups
-                .get_or_create(&Outcome {
+                .get_or_create(&TurnOutcome {
                     outcome: outcome.to_owned(),
                 })
                 .clone();
@@ -271,9 +271,9 @@ impl Runtime {
 }
 
 /// Something open, counted for as long as this lives.
-pub struct Open(Gauge);
+pub struct OpenGauge(Gauge);
 
-impl Open {
+impl OpenGauge {
     pub fn connection(metrics: &Metrics) -> Self {
         Self::counted(&metrics.open_connections)
     }
@@ -292,7 +292,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGauge {
     fn drop(&mut self) {
         self.0.dec();
     }

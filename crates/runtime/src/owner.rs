@@ -1,63 +1,64 @@
 //! The one owner of a live session: takes its inputs in order, commits, shows, performs.
 
+mod command;
 mod load;
 mod loaded;
 mod model;
-mod outside;
 mod recall;
 mod step;
 
+use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Budget, Downtime, Input, ModelCallId};
-use codelab_store::{Realm, SessionKey, StoreError};
+use codelab_engine::{Budget, CallerAnswer, Downtime, Input, ModelCallId};
+use codelab_store::{SessionKey, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use self::loaded::{Loaded, Moment};
+pub(crate) use self::command::Command;
+use self::loaded::{LoadedSession, StepContext};
 pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
-pub(crate) use self::outside::Outside;
-use self::step::Began;
+use self::step::TurnTimer;
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::registry::Name;
+use crate::registry::SessionName;
 use crate::runtime::{Inner, SessionView};
-use crate::space::{Places, SpaceKey};
+use crate::space::{HeldSlots, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// How long the database may refuse such an input before the readers of the session hear of it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, RuntimeError>>;
+pub(crate) type ReplyTo<T> = oneshot::Sender<Result<T, RuntimeError>>;
 
 pub(crate) enum Mail {
     Input {
-        input: Outside,
-        reply: Reply<Taken>,
+        input: Command,
+        reply: ReplyTo<Accepted>,
     },
     /// Makes a session that has said nothing yet.
     Create {
-        new: Birth,
-        reply: Reply<SessionView>,
+        new: NewSession,
+        reply: ReplyTo<SessionView>,
     },
     Delete {
         hard: bool,
-        reply: Reply<()>,
+        reply: ReplyTo<()>,
     },
     /// Look whether anything is due.
     Touch {
-        reply: Option<Reply<()>>,
+        reply: Option<ReplyTo<()>>,
     },
 }
 
 /// What a session is from its first moment on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Birth {
+pub(crate) struct NewSession {
     pub system_prompt: Option<String>,
     pub title: Option<String>,
     pub budget: Budget,
@@ -66,23 +67,23 @@ pub(crate) struct Birth {
 }
 
 /// An input that was committed.
-pub(crate) struct Taken {
+pub(crate) struct Accepted {
     pub key: SessionKey,
-    pub answer: Answer,
+    pub answer: CallerAnswer,
     pub view: SessionView,
 }
 
 pub(crate) struct Owner {
     runtime: Arc<Inner>,
-    name: Name,
+    name: SessionName,
     mailbox: mpsc::Receiver<Box<Mail>>,
     feed: Arc<Feed>,
-    loaded: Option<Loaded>,
+    loaded: Option<LoadedSession>,
     models: ModelTasks,
-    places: Places,
+    places: HeldSlots,
     /// Tells of room in the project's budget, since the last step looked.
     room: Option<watch::Receiver<()>>,
-    began: Began,
+    began: TurnTimer,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
     /// Since when the database takes nothing of what came from this server itself.
@@ -96,7 +97,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub fn new(
         runtime: Arc<Inner>,
-        name: Name,
+        name: SessionName,
         mailbox: mpsc::Receiver<Box<Mail>>,
         feed: Arc<Feed>,
     ) -> Self {
@@ -107,9 +108,9 @@ impl Owner {
             feed,
             loaded: None,
             models: ModelTasks::default(),
-            places: Places::default(),
+            places: HeldSlots::default(),
             room: None,
-            began: Began::default(),
+            began: TurnTimer::default(),
             retry: None,
             refused_since: None,
             down: None,
@@ -133,7 +134,7 @@ impl Owner {
                 .await;
             }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
-            let patience = runtime.live.patience(live);
+            let patience = runtime.live.idle_time(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let awaits_room = self
@@ -226,10 +227,10 @@ impl Owner {
         }
     }
 
-    async fn outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
-        let runtime_realm = self.name.realm == Realm::Runtime;
+    async fn outside(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
+        let runtime_realm = self.name.realm == SessionKind::Runtime;
         let creates =
-            runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
+            runtime_realm && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));
         if creates
             && self.loaded.is_none()
             && self.runtime.store.refuses_one_alone()
@@ -238,15 +239,15 @@ impl Owner {
             return taken;
         }
         self.load(creates).await?;
-        self.take_outside(input).await
+        self.accept_command(input).await
     }
 
     /// Most messages to a session that is not in memory begin it. The commit finds out, so that
     /// they need not look first; `None` where nothing was stored because the session is there
     /// already, or because there was nothing to store.
-    async fn take_as_first(&mut self, input: Outside) -> Option<Result<Taken, RuntimeError>> {
-        self.loaded = Some(self.unborn(&Birth::default()));
-        let taken = self.take_outside(input).await;
+    async fn take_as_first(&mut self, input: Command) -> Option<Result<Accepted, RuntimeError>> {
+        self.loaded = Some(self.new_session(&NewSession::default()));
+        let taken = self.accept_command(input).await;
         if self.loaded.as_ref().is_some_and(|loaded| !loaded.new) {
             return Some(taken);
         }
@@ -259,18 +260,18 @@ impl Owner {
         }
     }
 
-    async fn take_outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
+    async fn accept_command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
         if let Some(span) = self.repeated(&input).await? {
-            return self.taken(Answer::Repeat(span));
+            return self.accepted(CallerAnswer::Repeat(span));
         }
         let input = self.informed(input).await?;
         let answer = self.take(vec![input]).await?;
-        self.taken(answer)
+        self.accepted(answer)
     }
 
-    fn taken(&self, answer: Answer) -> Result<Taken, RuntimeError> {
+    fn accepted(&self, answer: CallerAnswer) -> Result<Accepted, RuntimeError> {
         let loaded = self.loaded.as_ref().ok_or(RuntimeError::SessionNotFound)?;
-        Ok(Taken {
+        Ok(Accepted {
             key: loaded.key,
             answer,
             view: SessionView::of(&loaded.session),
@@ -324,7 +325,7 @@ impl Owner {
     /// Drops everything that is held for the session; the store keeps it.
     fn forget(&mut self) {
         self.models = ModelTasks::default();
-        self.places = Places::default();
+        self.places = HeldSlots::default();
         self.room = None;
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
@@ -335,13 +336,13 @@ impl Owner {
         }
     }
 
-    async fn create(&mut self, birth: Birth) -> Result<SessionView, RuntimeError> {
+    async fn create(&mut self, birth: NewSession) -> Result<SessionView, RuntimeError> {
         match self.load(false).await {
             Ok(()) => return Err(RuntimeError::SessionExists),
             Err(RuntimeError::SessionNotFound) => {}
             Err(error) => return Err(error),
         }
-        let mut unborn = self.unborn(&birth);
+        let mut unborn = self.new_session(&birth);
         unborn.system_prompt.clone_from(&birth.system_prompt);
         self.loaded = Some(unborn);
         let Some(loaded) = &mut self.loaded else {
@@ -413,7 +414,7 @@ async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
 /// A session that was forgotten has given its places back, and asks for them anew when it is read.
 fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
     inputs.retain(|input| {
-        !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. })
+        !forgotten || !matches!(input, Input::SlotGranted { .. } | Input::SlotLost { .. })
     });
     inputs
 }
@@ -429,7 +430,7 @@ mod tests {
     fn a_place_that_was_given_back_is_not_granted_again() {
         let inputs = || {
             vec![
-                Input::PlaceGranted {
+                Input::SlotGranted {
                     lane: Lane::OWN,
                     status: AgentStatus::Processing,
                 },

@@ -10,14 +10,14 @@ pub(crate) const MAX_WHOLE_BYTES: usize = 128 * 1024;
 const PIECE_CHARS: u64 = 64 * 1024;
 
 /// What is left of one event.
-pub(crate) struct Pieces {
+pub(crate) struct EventPieces {
     store: Store,
     key: SessionKey,
     seq: u64,
     passed_chars: u64,
 }
 
-impl Pieces {
+impl EventPieces {
     pub fn new(store: Store, key: SessionKey, seq: u64) -> Self {
         Self {
             store,

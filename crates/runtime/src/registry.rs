@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use codelab_protocol::SessionId;
-use codelab_store::Realm;
+use codelab_protocol::{SessionId, SessionKind};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -14,8 +13,8 @@ use crate::owner::{Mail, Owner};
 use crate::runtime::Inner;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Name {
-    pub realm: Realm,
+pub(crate) struct SessionName {
+    pub realm: SessionKind,
     pub id: SessionId,
 }
 
@@ -27,9 +26,9 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct State {
     /// Mail is boxed: a mailbox makes room for many at once, and seldom holds more than one.
-    owners: HashMap<Name, mpsc::Sender<Box<Mail>>>,
+    owners: HashMap<SessionName, mpsc::Sender<Box<Mail>>>,
     /// Feeds outlive owners while somebody reads.
-    feeds: HashMap<Name, Weak<Feed>>,
+    feeds: HashMap<SessionName, Weak<Feed>>,
     stopping: bool,
 }
 
@@ -38,7 +37,12 @@ impl Registry {
     ///
     /// Sending happens under the lock, so that an owner which finds its mailbox empty under the
     /// same lock can leave and no mail is lost.
-    pub fn send(&self, runtime: &Arc<Inner>, name: &Name, mail: Mail) -> Result<(), RuntimeError> {
+    pub fn send(
+        &self,
+        runtime: &Arc<Inner>,
+        name: &SessionName,
+        mail: Mail,
+    ) -> Result<(), RuntimeError> {
         let mail = Box::new(mail);
         let mut state = self.lock();
         if state.stopping {
@@ -61,7 +65,7 @@ impl Registry {
     fn spawn(
         &self,
         runtime: &Arc<Inner>,
-        name: &Name,
+        name: &SessionName,
         mail: Box<Mail>,
         mut state: MutexGuard<'_, State>,
     ) -> Result<(), RuntimeError> {
@@ -79,11 +83,11 @@ impl Registry {
         Ok(())
     }
 
-    pub fn feed(&self, name: &Name) -> Arc<Feed> {
+    pub fn feed(&self, name: &SessionName) -> Arc<Feed> {
         self.lock().feed(name)
     }
 
-    pub fn is_live(&self, name: &Name) -> bool {
+    pub fn is_live(&self, name: &SessionName) -> bool {
         self.lock()
             .owners
             .get(name)
@@ -91,7 +95,7 @@ impl Registry {
     }
 
     /// Whether anybody here works on the session or reads it.
-    pub fn is_known(&self, name: &Name) -> bool {
+    pub fn is_known(&self, name: &SessionName) -> bool {
         let state = self.lock();
         state.owners.contains_key(name)
             || state
@@ -104,7 +108,7 @@ impl Registry {
     pub fn retire(
         &self,
         runtime: &Inner,
-        name: &Name,
+        name: &SessionName,
         mailbox: &mpsc::Receiver<Box<Mail>>,
     ) -> bool {
         let mut state = self.lock();
@@ -127,7 +131,7 @@ impl Registry {
     pub fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
-        let is_live = |name: &Name| {
+        let is_live = |name: &SessionName| {
             state
                 .owners
                 .get(name)
@@ -162,7 +166,7 @@ impl Registry {
 }
 
 impl State {
-    fn feed(&mut self, name: &Name) -> Arc<Feed> {
+    fn feed(&mut self, name: &SessionName) -> Arc<Feed> {
         if let Some(feed) = self.feeds.get(name).and_then(Weak::upgrade) {
             return feed;
         }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{
-    Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage,
+    CallerAnswer, ChatLimits, Decision, PromptLimits, Region, Session, SessionLimits, Team,
+    UserMessage,
 };
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
-use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
-use codelab_store::{Realm, Schedule, SessionKey, SessionRow, Store, StoreError};
+use codelab_protocol::{AgentName, CallId, Digest, SessionId, SessionKind, TurnStatus};
+use codelab_store::{Schedule, SessionKey, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -19,27 +20,27 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
+use crate::chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::global_chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::memories::Memories;
-use crate::metrics::{Metrics, Open};
-use crate::owner::{Birth, Mail, Outside, Reply, Taken};
-use crate::reader::{Reader, Scope};
-use crate::registry::{Name, Registry};
+use crate::metrics::{Metrics, OpenGauge};
+use crate::owner::{Accepted, Command, Mail, NewSession, ReplyTo};
+use crate::reader::{Reader, ReaderScope};
+use crate::registry::{Registry, SessionName};
 use crate::shares::{ShareLimits, Shares};
-use crate::space::{Shared, Spaces};
+use crate::space::{SharedParts, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
-use crate::vitals::{Lease, Trials};
+use crate::vitals::{ServerLease, Trials};
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
-pub struct Parts {
+pub struct RuntimeParts {
     pub store: Store,
     pub model: Arc<dyn Model>,
     pub team: Team,
-    pub limits: Limits,
+    pub limits: SessionLimits,
     pub prompt: PromptLimits,
     /// Where callers say nothing of theirs.
     pub region: Region,
@@ -98,7 +99,7 @@ impl Default for LiveLimits {
 
 impl LiveLimits {
     /// How long an owner without work stays beside so many others.
-    pub(crate) fn patience(&self, sessions: usize) -> Duration {
+    pub(crate) fn idle_time(&self, sessions: usize) -> Duration {
         Duration::from_millis(if sessions > self.crowd {
             self.crowded_idle_ms
         } else {
@@ -115,7 +116,7 @@ pub struct Runtime {
 
 /// The parts, and what lives only while the server runs.
 pub(crate) struct Inner {
-    parts: Parts,
+    parts: RuntimeParts,
     pub registry: Registry,
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
@@ -123,7 +124,7 @@ pub(crate) struct Inner {
     /// What each user may have; the parts hold the limits only.
     pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
-    pub lease: Lease,
+    pub lease: ServerLease,
     pub trials: Arc<Trials>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
@@ -132,9 +133,9 @@ pub(crate) struct Inner {
 }
 
 impl Deref for Inner {
-    type Target = Parts;
+    type Target = RuntimeParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &RuntimeParts {
         &self.parts
     }
 }
@@ -149,10 +150,10 @@ pub struct SessionView {
 
 impl Runtime {
     /// Registers the server and starts its timers; sessions come back when they are touched or due.
-    pub async fn start(parts: Parts) -> Result<Self, StoreError> {
+    pub async fn start(parts: RuntimeParts) -> Result<Self, StoreError> {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
-        let lease = Lease::until(timers::lease_end());
+        let lease = ServerLease::until(timers::lease_end());
         parts
             .store
             .register_server(&parts.server_id, time, until)
@@ -162,7 +163,7 @@ impl Runtime {
             parts.store.clone(),
             Arc::clone(&parts.metrics),
         ));
-        let shared = Shared {
+        let shared = SharedParts {
             memories: Arc::clone(&memories),
             store: parts.store.clone(),
             cache: parts.cache.clone(),
@@ -276,7 +277,7 @@ impl Runtime {
         id: &SessionId,
         message: UserMessage,
     ) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::UserMessage(message)).await
+        self.submit(&name(id), Command::UserMessage(message)).await
     }
 
     pub async fn switch_agent(
@@ -284,7 +285,7 @@ impl Runtime {
         id: &SessionId,
         agent: AgentName,
     ) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::SwitchAgent(agent)).await
+        self.submit(&name(id), Command::SwitchAgent(agent)).await
     }
 
     pub async fn tool_result(
@@ -295,7 +296,7 @@ impl Runtime {
     ) -> Result<Reader, RuntimeError> {
         self.submit(
             &name(id),
-            Outside::ToolResult {
+            Command::ToolResult {
                 call_id,
                 result,
                 client: None,
@@ -326,7 +327,7 @@ impl Runtime {
     }
 
     pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
-        Ok(self.input(&name(id), Outside::Reset).await?.view)
+        Ok(self.input(&name(id), Command::Reset).await?.view)
     }
 
     pub async fn create(
@@ -334,9 +335,9 @@ impl Runtime {
         id: &SessionId,
         system_prompt: Option<String>,
     ) -> Result<SessionView, RuntimeError> {
-        let new = Birth {
+        let new = NewSession {
             system_prompt,
-            ..Birth::default()
+            ..NewSession::default()
         };
         self.ask(&name(id), |reply| Mail::Create { new, reply })
             .await
@@ -352,7 +353,7 @@ impl Runtime {
         let row = self
             .inner
             .store
-            .session(Realm::Runtime, id)
+            .session(SessionKind::Runtime, id)
             .await?
             .ok_or(RuntimeError::SessionNotFound)?;
         self.inner
@@ -371,7 +372,7 @@ impl Runtime {
 
     /// A session that exists and is not deleted.
     pub async fn session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
-        let row = self.inner.store.session(Realm::Runtime, id).await?;
+        let row = self.inner.store.session(SessionKind::Runtime, id).await?;
         row.filter(|row| row.deleted_at.is_none())
             .ok_or(RuntimeError::SessionNotFound)
     }
@@ -399,7 +400,7 @@ impl Runtime {
 
     pub(crate) async fn decide_in(
         &self,
-        name: &Name,
+        name: &SessionName,
         call_id: CallId,
         decision: Decision,
         digest: Option<Digest>,
@@ -413,7 +414,7 @@ impl Runtime {
         let reader = self
             .submit(
                 name,
-                Outside::Decision {
+                Command::Decision {
                     call_id,
                     decision,
                     digest,
@@ -427,17 +428,17 @@ impl Runtime {
 
     pub(crate) async fn cancel_in(
         &self,
-        name: &Name,
+        name: &SessionName,
         drop_queue: bool,
     ) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(name, Outside::Cancel { drop_queue }).await?;
-        Ok((taken.view, taken.answer != Answer::Nothing))
+        let taken = self.input(name, Command::Cancel { drop_queue }).await?;
+        Ok((taken.view, taken.answer != CallerAnswer::Nothing))
     }
 
     /// Recovers what an earlier server left of the session; says whether there was anything.
     pub(crate) async fn recover(
         &self,
-        name: &Name,
+        name: &SessionName,
         row: &SessionRow,
     ) -> Result<bool, RuntimeError> {
         let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
@@ -449,40 +450,56 @@ impl Runtime {
         Ok(true)
     }
 
-    pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
+    pub(crate) fn log_of(
+        &self,
+        name: &SessionName,
+        row: &SessionRow,
+        after: u64,
+        follow: bool,
+    ) -> Reader {
         let feed = self.inner.registry.feed(name);
         feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
-        let open = Open::stream(&self.inner.metrics);
+        let open = OpenGauge::stream(&self.inner.metrics);
         Reader::of_log(self.inner.store.clone(), feed, row, follow, after, open)
     }
 
-    pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {
+    pub(crate) async fn submit(
+        &self,
+        name: &SessionName,
+        input: Command,
+    ) -> Result<Reader, RuntimeError> {
         // Taken before the input, so that the owner publishes into the same feed.
         let feed = self.inner.registry.feed(name);
         let taken = self.input(name, input).await?;
         Ok(self.reader(feed, taken.key, taken.answer))
     }
 
-    pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: Answer) -> Reader {
+    pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: CallerAnswer) -> Reader {
         let (scope, after) = match answer {
-            Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => {
-                (Scope::Turn(span), span.after_seq)
+            CallerAnswer::Span(span)
+            | CallerAnswer::Repeat(span)
+            | CallerAnswer::Answered(span) => (ReaderScope::Turn(span), span.after_seq),
+            CallerAnswer::Now(status) => (ReaderScope::Status(status), 0),
+            CallerAnswer::Nothing | CallerAnswer::Claimed => {
+                (ReaderScope::Status(TurnStatus::Completed), 0)
             }
-            Answer::Now(status) => (Scope::Status(status), 0),
-            Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
         };
-        let open = Open::stream(&self.inner.metrics);
+        let open = OpenGauge::stream(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, key, scope, after, open)
     }
 
-    pub(crate) async fn input(&self, name: &Name, input: Outside) -> Result<Taken, RuntimeError> {
+    pub(crate) async fn input(
+        &self,
+        name: &SessionName,
+        input: Command,
+    ) -> Result<Accepted, RuntimeError> {
         self.ask(name, |reply| Mail::Input { input, reply }).await
     }
 
     pub(crate) async fn ask<T>(
         &self,
-        name: &Name,
-        mail: impl FnOnce(Reply<T>) -> Mail,
+        name: &SessionName,
+        mail: impl FnOnce(ReplyTo<T>) -> Mail,
     ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
         self.inner.registry.send(&self.inner, name, mail(reply))?;
@@ -493,7 +510,7 @@ impl Runtime {
 }
 
 impl Inner {
-    pub fn count_input(&self, taken: &Result<Taken, RuntimeError>) {
+    pub fn count_input(&self, taken: &Result<Accepted, RuntimeError>) {
         let outcome = match taken {
             Ok(_) => "taken",
             Err(RuntimeError::Refused(refusal)) => refusal.code.as_str(),
@@ -514,9 +531,9 @@ impl SessionView {
     }
 }
 
-fn name(id: &SessionId) -> Name {
-    Name {
-        realm: Realm::Runtime,
+fn name(id: &SessionId) -> SessionName {
+    SessionName {
+        realm: SessionKind::Runtime,
         id: id.clone(),
     }
 }

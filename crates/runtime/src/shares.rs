@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use self::bucket::Bucket;
-use crate::metrics::{Metrics, Open};
+use crate::metrics::{Metrics, OpenGauge};
 
 /// Each for one user at one server; 0 = as much as there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Shares {
     }
 
     /// Room for one more stream, until it is dropped.
-    pub fn stream(self: &Arc<Self>, user: UserId) -> Result<StreamPlace, Refusal> {
+    pub fn stream(self: &Arc<Self>, user: UserId) -> Result<StreamSlot, Refusal> {
         let limit = self.limits.streams;
         let taken = self.with(user, |share| {
             let is_room = limit == 0 || share.streams < limit;
@@ -128,7 +128,7 @@ impl Shares {
             limit as u64,
             ASK_AGAIN_SECONDS,
         )?;
-        Ok(StreamPlace {
+        Ok(StreamSlot {
             shares: Arc::clone(self),
             user,
         })
@@ -139,7 +139,7 @@ impl Shares {
         self: &Arc<Self>,
         user: UserId,
         session: &SessionId,
-    ) -> Result<TurnPlace, Refusal> {
+    ) -> Result<TurnSlot, Refusal> {
         let limit = self.limits.turns;
         let taken = self.with(user, |share| {
             let is_room =
@@ -156,7 +156,7 @@ impl Shares {
             limit as u64,
             ASK_AGAIN_SECONDS,
         )?;
-        Ok(TurnPlace {
+        Ok(TurnSlot {
             shares: Arc::clone(self),
             user,
             session: session.clone(),
@@ -176,23 +176,23 @@ impl Shares {
     }
 
     /// Room for a model call at once; `None` where it must wait.
-    pub(crate) fn model_call_now(&self, user: UserId) -> Option<ModelPlace> {
+    pub(crate) fn model_call_now(&self, user: UserId) -> Option<ModelSlot> {
         let Some(calls) = self.model_calls(user) else {
-            return Some(ModelPlace(None));
+            return Some(ModelSlot(None));
         };
         calls
             .try_acquire_owned()
             .ok()
-            .map(|permit| ModelPlace(Some(permit)))
+            .map(|permit| ModelSlot(Some(permit)))
     }
 
     /// Waits for room for a model call; calls get it in the order in which they asked.
-    pub(crate) async fn model_call(&self, user: UserId) -> ModelPlace {
-        let _waits = Open::waiting_model_call(&self.metrics);
+    pub(crate) async fn model_call(&self, user: UserId) -> ModelSlot {
+        let _waits = OpenGauge::waiting_model_call(&self.metrics);
         match self.model_calls(user) {
             // It is never closed.
-            Some(calls) => ModelPlace(calls.acquire_owned().await.ok()),
-            None => ModelPlace(None),
+            Some(calls) => ModelSlot(calls.acquire_owned().await.ok()),
+            None => ModelSlot(None),
         }
     }
 
@@ -275,12 +275,12 @@ impl Share {
 }
 
 /// One of a user's streams, for as long as this lives.
-pub struct StreamPlace {
+pub struct StreamSlot {
     shares: Arc<Shares>,
     user: UserId,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.shares.with(self.user, |share| {
             share.streams = share.streams.saturating_sub(1)
@@ -289,13 +289,13 @@ impl Drop for StreamPlace {
 }
 
 /// A message on its way to a session; from then on the session's owner says whether it works.
-pub(crate) struct TurnPlace {
+pub(crate) struct TurnSlot {
     shares: Arc<Shares>,
     user: UserId,
     session: SessionId,
 }
 
-impl Drop for TurnPlace {
+impl Drop for TurnSlot {
     fn drop(&mut self) {
         let leave = |turns: &mut Turns| turns.coming = turns.coming.saturating_sub(1);
         self.shares
@@ -304,11 +304,11 @@ impl Drop for TurnPlace {
 }
 
 /// One of a user's model calls, for as long as this lives.
-pub(crate) struct ModelPlace(
+pub(crate) struct ModelSlot(
     #[expect(dead_code, reason = "dropping it makes room")] Option<OwnedSemaphorePermit>,
 );
 
-impl ModelPlace {
+impl ModelSlot {
     /// For calls that are nobody's.
     pub fn of_nobody() -> Self {
         Self(None)

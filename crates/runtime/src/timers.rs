@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::metrics::Alert;
 use crate::owner::Mail;
-use crate::registry::Name;
+use crate::registry::SessionName;
 use crate::runtime::{Inner, Retention};
 use crate::space::SpaceKey;
 
@@ -193,8 +193,8 @@ fn wake(runtime: &Arc<Inner>, session: SessionRef) {
         .send(runtime, &name, Mail::Touch { reply: None });
 }
 
-fn name_of(session: &SessionRef) -> Name {
-    Name {
+fn name_of(session: &SessionRef) -> SessionName {
+    SessionName {
         realm: session.realm,
         id: session.session_id.clone(),
     }

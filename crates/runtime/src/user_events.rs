@@ -10,9 +10,9 @@ use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
-use crate::metrics::Open;
-use crate::pieces::{MAX_WHOLE_BYTES, Pieces};
-use crate::reader::Item;
+use crate::metrics::OpenGauge;
+use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
+use crate::reader::ReaderItem;
 
 /// Events that wait for a slow reader; one that falls further behind is cut and looks at the
 /// sessions' own logs.
@@ -49,8 +49,8 @@ pub struct UserReader {
     events: mpsc::Receiver<Told>,
     behind_bytes: Arc<AtomicUsize>,
     /// The large event that is being handed over.
-    large: Option<Pieces>,
-    _open: Open,
+    large: Option<EventPieces>,
+    _open: OpenGauge,
 }
 
 impl UserEvents {
@@ -80,7 +80,7 @@ impl UserEvents {
         }
     }
 
-    pub fn listen(&self, user: UserId, store: Store, open: Open) -> UserReader {
+    pub fn listen(&self, user: UserId, store: Store, open: OpenGauge) -> UserReader {
         let (sender, receiver) = mpsc::channel(MAX_BEHIND_EVENTS);
         let behind_bytes = Arc::new(AtomicUsize::new(0));
         let mut listeners = self.lock();
@@ -143,23 +143,25 @@ impl Told {
 impl UserReader {
     /// The next event, or the next piece of a large one; `None` when the reader fell too far behind
     /// or the server stops. Waiting is cancel-safe.
-    pub async fn next(&mut self) -> Result<Option<Item>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<ReaderItem>, StoreError> {
         if let Some(large) = &mut self.large {
             let piece = large.next().await?;
             if piece.is_none() {
                 self.large = None;
             }
-            return Ok(Some(piece.map_or(Item::LargeEnds, Item::LargePiece)));
+            return Ok(Some(
+                piece.map_or(ReaderItem::LargeEnds, ReaderItem::LargePiece),
+            ));
         }
         let Some(told) = self.events.recv().await else {
             return Ok(None);
         };
         self.behind_bytes.fetch_sub(told.bytes(), Ordering::Relaxed);
         Ok(Some(match told {
-            Told::Whole(event) => Item::Event(event),
+            Told::Whole(event) => ReaderItem::Event(event),
             Told::Large { key, seq, kind } => {
-                self.large = Some(Pieces::new(self.store.clone(), key, seq));
-                Item::LargeBegins { seq, kind }
+                self.large = Some(EventPieces::new(self.store.clone(), key, seq));
+                ReaderItem::LargeBegins { seq, kind }
             }
         }))
     }
@@ -194,10 +196,10 @@ mod tests {
         let metrics = Metrics::new();
         let events = UserEvents::new(metrics.readers_cut.clone());
         let user = UserId::new(1).expect("a user");
-        let mut stalled = events.listen(user, store.clone(), Open::stream(&metrics));
-        let mut reading = events.listen(user, store, Open::stream(&metrics));
-        let seq_of = |item: Option<Item>| match item {
-            Some(Item::Event(event)) => Some(event.seq),
+        let mut stalled = events.listen(user, store.clone(), OpenGauge::stream(&metrics));
+        let mut reading = events.listen(user, store, OpenGauge::stream(&metrics));
+        let seq_of = |item: Option<ReaderItem>| match item {
+            Some(ReaderItem::Event(event)) => Some(event.seq),
             Some(other) => panic!("{other:?}"),
             None => None,
         };
@@ -229,14 +231,14 @@ mod tests {
         let metrics = Metrics::new();
         let events = UserEvents::new(metrics.readers_cut.clone());
         let user = UserId::new(1).expect("a user");
-        let mut stalled = events.listen(user, store, Open::stream(&metrics));
+        let mut stalled = events.listen(user, store, OpenGauge::stream(&metrics));
         for seq in 1..=24 {
             events.publish(user, SessionKey::from_raw(1), &[event(seq, 8 << 20)]);
         }
         assert_eq!(stalled.behind_bytes.load(Ordering::Relaxed), 0);
         assert!(matches!(
             stalled.next().await,
-            Ok(Some(Item::LargeBegins { seq: 1, .. }))
+            Ok(Some(ReaderItem::LargeBegins { seq: 1, .. }))
         ));
         // Nobody stored it here; a reader that has half an event is cut.
         assert_eq!(

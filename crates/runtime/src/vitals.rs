@@ -174,9 +174,9 @@ impl Runtime {
 }
 
 /// Until when this server's lease runs at least. A clock that is set does not move it.
-pub(crate) struct Lease(Mutex<Instant>);
+pub(crate) struct ServerLease(Mutex<Instant>);
 
-impl Lease {
+impl ServerLease {
     pub fn until(until: Instant) -> Self {
         Self(Mutex::new(until))
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use codelab_protocol::{AgentName, AgentStatus};
-use codelab_runtime::{Bus, BusLimits, Entry, Outcome, Permit, Reason, Waiting};
+use codelab_runtime::{Bus, BusEntry, BusLimits, Permit, Reason, TaskOutcome, WaitingTask};
 use futures_util::FutureExt;
 
 const BUSY: Duration = Duration::from_secs(2);
@@ -27,14 +27,14 @@ fn bus_with(concurrency_limit: u32) -> (Bus, AgentName) {
 
 fn now(bus: &Bus, name: &AgentName) -> Permit {
     match bus.enter(name, false) {
-        Ok(Entry::Now(permit)) => permit,
+        Ok(BusEntry::Now(permit)) => permit,
         other => panic!("expected a permit at once, got {other:?}"),
     }
 }
 
-fn later(bus: &Bus, name: &AgentName) -> Waiting {
+fn later(bus: &Bus, name: &AgentName) -> WaitingTask {
     match bus.enter(name, false) {
-        Ok(Entry::Later(waiting)) => waiting,
+        Ok(BusEntry::Later(waiting)) => waiting,
         other => panic!("expected to wait, got {other:?}"),
     }
 }
@@ -46,12 +46,12 @@ fn refused(bus: &Bus, name: &AgentName) -> (Reason, Duration) {
 
 fn fail(bus: &Bus, name: &AgentName, times: u32) {
     for _ in 0..times {
-        now(bus, name).finished(Outcome::Failed, BUSY);
+        now(bus, name).finished(TaskOutcome::Failed, BUSY);
     }
 }
 
 /// What a waiting task was told so far.
-fn told(waiting: &mut Waiting) -> Option<Result<Permit, Reason>> {
+fn told(waiting: &mut WaitingTask) -> Option<Result<Permit, Reason>> {
     waiting
         .now_or_never()
         .map(|answer| answer.map_err(|why| why.reason))
@@ -102,7 +102,7 @@ fn slots_are_given_in_order_and_come_back() {
     assert_eq!(three.agent(), &coder);
 
     drop(four);
-    two.finished(Outcome::Succeeded, BUSY);
+    two.finished(TaskOutcome::Succeeded, BUSY);
     let five = told(&mut five)
         .expect("who left the queue is passed over")
         .unwrap();
@@ -163,7 +163,7 @@ async fn a_deregistered_agent_finishes_what_it_has() {
     );
     assert_eq!(refused(&bus, &coder).0, Reason::Deregistered);
     let mut back = match bus.enter(&coder, true) {
-        Ok(Entry::Later(waiting)) => waiting,
+        Ok(BusEntry::Later(waiting)) => waiting,
         other => panic!("what comes back after it waited for somebody goes on: {other:?}"),
     };
     assert!(bus.registered().is_empty() && !bus.is_registered(&coder));
@@ -175,16 +175,16 @@ async fn a_deregistered_agent_finishes_what_it_has() {
         async move { draining.finished().await }
     });
     tokio::task::yield_now().await;
-    active.finished(Outcome::Succeeded, BUSY);
+    active.finished(TaskOutcome::Succeeded, BUSY);
     told(&mut waiting)
         .unwrap()
         .unwrap()
-        .finished(Outcome::Succeeded, BUSY);
+        .finished(TaskOutcome::Succeeded, BUSY);
     heard.await.unwrap();
     told(&mut back)
         .unwrap()
         .unwrap()
-        .finished(Outcome::Succeeded, BUSY);
+        .finished(TaskOutcome::Succeeded, BUSY);
 
     bus.register(&coder, 1);
     let _next = now(&bus, &coder);
@@ -214,7 +214,9 @@ fn a_closed_agent_refuses_what_waits_and_what_comes_back() {
     let writer = agent("writer");
     bus.deregister_with(&writer, 1);
     assert_eq!(refused(&bus, &writer).0, Reason::Deregistered);
-    assert!(matches!(bus.enter(&writer, true), Ok(Entry::Now(_))) && bus.registered().is_empty());
+    assert!(
+        matches!(bus.enter(&writer, true), Ok(BusEntry::Now(_))) && bus.registered().is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +236,7 @@ async fn a_removed_agent_is_forgotten() {
     bus.register(&coder, 1);
     let namesake = now(&bus, &coder);
     assert!(draining.finished().now_or_never().is_none());
-    active.finished(Outcome::Failed, BUSY);
+    active.finished(TaskOutcome::Failed, BUSY);
     assert!(draining.finished().now_or_never().is_some());
     let _waits = later(&bus, &coder);
     assert_eq!(bus.metrics(&coder).unwrap().tasks_processed, 0);
@@ -246,9 +248,9 @@ async fn a_removed_agent_is_forgotten() {
 async fn five_failures_in_a_row_break_an_agent_for_thirty_seconds() {
     let (bus, coder) = bus_with(2);
     fail(&bus, &coder, 4);
-    now(&bus, &coder).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Succeeded, BUSY);
     fail(&bus, &coder, 4);
-    now(&bus, &coder).finished(Outcome::Cancelled, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Cancelled, BUSY);
     assert_eq!(
         bus.status(&coder),
         Some(AgentStatus::Idle),
@@ -257,7 +259,7 @@ async fn five_failures_in_a_row_break_an_agent_for_thirty_seconds() {
 
     let (fifth, long) = (now(&bus, &coder), now(&bus, &coder));
     let mut waiting = later(&bus, &coder);
-    fifth.finished(Outcome::Failed, BUSY);
+    fifth.finished(TaskOutcome::Failed, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Error));
     assert!(matches!(told(&mut waiting), Some(Err(Reason::Broken))));
     assert_eq!(
@@ -270,7 +272,7 @@ async fn five_failures_in_a_row_break_an_agent_for_thirty_seconds() {
         refused(&bus, &coder),
         (Reason::Broken, Duration::from_secs(10))
     );
-    long.finished(Outcome::Succeeded, BUSY);
+    long.finished(TaskOutcome::Succeeded, BUSY);
     assert_eq!(
         refused(&bus, &coder).0,
         Reason::Broken,
@@ -295,17 +297,17 @@ async fn one_trial_decides() {
         assert_eq!(bus.status(&coder), Some(AgentStatus::Error));
         match left {
             "dropped" => drop(trial),
-            _ => trial.finished(Outcome::Cancelled, BUSY),
+            _ => trial.finished(TaskOutcome::Cancelled, BUSY),
         }
     }
-    now(&bus, &coder).finished(Outcome::Failed, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Failed, BUSY);
     assert_eq!(
         refused(&bus, &coder),
         (Reason::Broken, Duration::from_secs(30))
     );
 
     tokio::time::advance(Duration::from_secs(30)).await;
-    now(&bus, &coder).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Succeeded, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Idle));
     fail(&bus, &coder, 4);
     let _both = (now(&bus, &coder), now(&bus, &coder));
@@ -330,7 +332,7 @@ async fn a_trial_waits_for_a_slot_like_any_task() {
     told(&mut trial)
         .unwrap()
         .unwrap()
-        .finished(Outcome::Succeeded, BUSY);
+        .finished(TaskOutcome::Succeeded, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Idle));
 }
 
@@ -350,14 +352,14 @@ async fn status_metrics_and_load_say_what_happens() {
     assert_eq!(bus.load(), codelab_runtime::Load::default());
 
     for (outcome, seconds) in [
-        (Outcome::Succeeded, 1),
-        (Outcome::Failed, 3),
-        (Outcome::Cancelled, 90),
+        (TaskOutcome::Succeeded, 1),
+        (TaskOutcome::Failed, 3),
+        (TaskOutcome::Cancelled, 90),
     ] {
         now(&bus, &coder).finished(outcome, Duration::from_secs(seconds));
     }
     drop(now(&bus, &coder));
-    now(&bus, &agent("writer")).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &agent("writer")).finished(TaskOutcome::Succeeded, BUSY);
     let first = now(&bus, &coder);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Processing));
     tokio::time::advance(Duration::from_secs(7)).await;
@@ -416,7 +418,7 @@ impl Random {
 #[derive(Default)]
 struct Walk {
     held: Vec<Permit>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingTask>,
     processed: u64,
     failed: u64,
     refused: usize,
@@ -446,7 +448,7 @@ impl Walk {
         self.waiting = rest;
     }
 
-    fn end_one(&mut self, outcome: Option<Outcome>, random: &mut Random) {
+    fn end_one(&mut self, outcome: Option<TaskOutcome>, random: &mut Random) {
         if self.held.is_empty() {
             return;
         }
@@ -454,21 +456,21 @@ impl Walk {
         let Some(outcome) = outcome else {
             return drop(permit);
         };
-        self.processed += u64::from(outcome != Outcome::Cancelled);
-        self.failed += u64::from(outcome == Outcome::Failed);
+        self.processed += u64::from(outcome != TaskOutcome::Cancelled);
+        self.failed += u64::from(outcome == TaskOutcome::Failed);
         permit.finished(outcome, BUSY);
     }
 
     async fn step(&mut self, bus: &Bus, coder: &AgentName, limit: &mut usize, random: &mut Random) {
         match random.below(100) {
             0..45 => match bus.enter(coder, false) {
-                Ok(Entry::Now(permit)) => self.held.push(permit),
-                Ok(Entry::Later(waiting)) => self.waiting.push(waiting),
+                Ok(BusEntry::Now(permit)) => self.held.push(permit),
+                Ok(BusEntry::Later(waiting)) => self.waiting.push(waiting),
                 Err(_) => self.refused += 1,
             },
-            45..65 => self.end_one(Some(Outcome::Succeeded), random),
-            65..74 => self.end_one(Some(Outcome::Failed), random),
-            74..78 => self.end_one(Some(Outcome::Cancelled), random),
+            45..65 => self.end_one(Some(TaskOutcome::Succeeded), random),
+            65..74 => self.end_one(Some(TaskOutcome::Failed), random),
+            74..78 => self.end_one(Some(TaskOutcome::Cancelled), random),
             78..84 => self.end_one(None, random),
             84..90 if !self.waiting.is_empty() => {
                 let place = random.below(self.waiting.len());
@@ -560,7 +562,7 @@ async fn tasks_on_many_threads_all_get_their_turn() {
             inside.fetch_sub(1, SeqCst);
             match number % 7 {
                 0 => drop(permit),
-                _ => permit.finished(Outcome::Succeeded, BUSY),
+                _ => permit.finished(TaskOutcome::Succeeded, BUSY),
             }
         });
     }

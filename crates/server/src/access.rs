@@ -9,9 +9,9 @@ use codelab_protocol::ErrorCode;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
-use crate::config::{Origin, Settings};
+use crate::config::{HttpOrigin, Settings};
 use crate::error::{ApiError, bad_internal_key};
-use crate::listen::Reserved;
+use crate::listen::ReservedConnection;
 
 /// Paths that need no access; everything else, known or not, does.
 const PUBLIC: [&str; 5] = [
@@ -31,7 +31,7 @@ const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
 
 /// The names this server answers to.
 #[derive(Debug, Clone)]
-pub(crate) struct Names {
+pub(crate) struct ServerNames {
     hosts: Vec<String>,
     origins: Vec<String>,
     /// With which browsers reach this server. Unknown without a public address: a proxy may speak
@@ -39,7 +39,7 @@ pub(crate) struct Names {
     schemes: &'static [&'static str],
 }
 
-impl Names {
+impl ServerNames {
     pub fn new(settings: &Settings) -> Self {
         let mut hosts = vec![
             "localhost".to_owned(),
@@ -65,13 +65,13 @@ impl Names {
             .http
             .allowed_origins
             .iter()
-            .map(Origin::text)
+            .map(HttpOrigin::text)
             .collect();
         if let Some(public) = &settings.http.public_url {
             origins.push(public.text());
             hosts.push(public.host().to_owned());
         }
-        let schemes: &[&str] = match settings.http.public_url.as_ref().map(Origin::is_https) {
+        let schemes: &[&str] = match settings.http.public_url.as_ref().map(HttpOrigin::is_https) {
             Some(true) => &["https://"],
             Some(false) => &["http://"],
             None => &["http://", "https://"],
@@ -131,7 +131,7 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
 /// Where all ordinary places are busy, whoever watches and operates the server is answered and
 /// nobody else.
 pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
-    if let Some(Reserved(connection)) = request.extensions().get::<Reserved>()
+    if let Some(ReservedConnection(connection)) = request.extensions().get::<ReservedConnection>()
         && !HEALTH.contains(&request.uri().path())
         && !(is_short_of_operator(&app, &request) && connection.serves_operator())
     {

@@ -14,12 +14,12 @@ use codelab_runtime::Runtime;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{Names, check_names, check_room, internal_key, internal_key_or_bearer};
+use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
-use crate::page::Page;
+use crate::page::WebPage;
 use crate::routes::{self, Attempts};
 use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
 
@@ -27,7 +27,7 @@ use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
 #[derive(Clone)]
 pub(crate) struct App {
     pub runtime: Runtime,
-    pub names: Arc<Names>,
+    pub names: Arc<ServerNames>,
     pub internal_api_key: Secret,
     pub body_bytes: usize,
     pub buffers: Arc<Buffers>,
@@ -35,7 +35,7 @@ pub(crate) struct App {
     pub openapi: Arc<str>,
     /// The same for people.
     pub docs: Arc<str>,
-    pub page: Arc<Page>,
+    pub page: Arc<WebPage>,
     pub verifier: Arc<Verifier>,
     pub logins: Logins,
     pub login_attempts: Arc<Attempts>,

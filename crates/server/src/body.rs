@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::buffers::Held;
+use crate::buffers::HeldBytes;
 use crate::error::ApiError;
 use crate::users::User;
 
@@ -115,7 +115,7 @@ async fn read<T: DeserializeOwned>(
 }
 
 /// The whole body. What has arrived of it counts against its user's share of memory.
-async fn collect(mut body: Body, limit: usize, held: &mut Held) -> Result<Vec<u8>, ApiError> {
+async fn collect(mut body: Body, limit: usize, held: &mut HeldBytes) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::invalid("The body could not be read"))?;

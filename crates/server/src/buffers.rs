@@ -43,8 +43,8 @@ impl Buffers {
     }
 
     /// Nothing yet. Requests without a user count for the server only.
-    pub fn hold(self: &Arc<Self>, user: Option<UserId>) -> Held {
-        Held {
+    pub fn hold(self: &Arc<Self>, user: Option<UserId>) -> HeldBytes {
+        HeldBytes {
             buffers: Arc::clone(self),
             user,
             bytes: 0,
@@ -75,13 +75,13 @@ impl Buffers {
 }
 
 /// Bytes of one request; they are free again when this is dropped.
-pub(crate) struct Held {
+pub(crate) struct HeldBytes {
     buffers: Arc<Buffers>,
     user: Option<UserId>,
     bytes: usize,
 }
 
-impl Held {
+impl HeldBytes {
     pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         let Buffers {
             max_user_bytes,
@@ -109,7 +109,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         let mut state = self.buffers.lock();
         state.bytes -= self.bytes;
@@ -142,7 +142,7 @@ mod tests {
             buffers.hold(Some(user(1))).grow(1).is_err(),
             "another request of the same user"
         );
-        let others: Vec<Held> = (2..9)
+        let others: Vec<HeldBytes> = (2..9)
             .map(|id| {
                 let mut held = buffers.hold(Some(user(id)));
                 assert!(held.grow(MAX_USER_BYTES).is_ok());

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region};
+use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits};
 use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
@@ -23,7 +23,7 @@ use self::file::File;
 use self::sources::Merged;
 
 pub use hint::ModelHint;
-pub use origin::Origin;
+pub use origin::HttpOrigin;
 pub use shown::{Explained, ShownSetting};
 pub use sources::{Flags, Source};
 
@@ -41,8 +41,8 @@ pub struct Settings {
     pub addr: SocketAddr,
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
-    pub mode: Mode,
-    pub limits: Limits,
+    pub mode: AgentMode,
+    pub limits: SessionLimits,
     /// What asks a person, here and in the hands that read these settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
@@ -130,9 +130,9 @@ pub struct LlmSettings {
 
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    pub public_url: Option<Origin>,
+    pub public_url: Option<HttpOrigin>,
     pub allowed_hosts: Vec<String>,
-    pub allowed_origins: Vec<Origin>,
+    pub allowed_origins: Vec<HttpOrigin>,
     /// A reader that takes nothing for this long is cut.
     pub write_timeout_seconds: u64,
 }

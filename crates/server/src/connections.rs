@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_runtime::{Metrics, Open};
+use codelab_runtime::{Metrics, OpenGauge};
 use tokio::sync::Notify;
 
 /// More than this nobody needs of one process, whatever the system allows.
@@ -75,14 +75,14 @@ enum Standing {
 }
 
 /// An open connection; its place is free again when this is dropped.
-pub(crate) struct Connection {
+pub(crate) struct OpenConnection {
     table: Arc<Connections>,
     standing: Mutex<Standing>,
     has_spoken: AtomicBool,
     is_reserved: bool,
     /// It is to close.
     pub close: Arc<Notify>,
-    _open: Open,
+    _open: OpenGauge,
 }
 
 impl Connections {
@@ -98,7 +98,7 @@ impl Connections {
     /// A place for a connection that has just come. At the bound the oldest that has sent no
     /// request gives its place, then the one that was idle for longest; where all are busy, or too
     /// many are still closing, there are the reserved places. `None` where those are taken too.
-    pub fn admit(self: &Arc<Self>) -> Option<Arc<Connection>> {
+    pub fn admit(self: &Arc<Self>) -> Option<Arc<OpenConnection>> {
         let mut state = self.lock();
         let is_reserved = if state.open < self.bound {
             false
@@ -122,10 +122,10 @@ impl Connections {
         };
         *state.counted(is_reserved) += 1;
         drop(state);
-        let _open = Open::connection(&self.metrics);
+        let _open = OpenGauge::connection(&self.metrics);
         let standing = Mutex::new(Standing::Silent(place));
         let (table, has_spoken) = (Arc::clone(self), AtomicBool::new(false));
-        Some(Arc::new(Connection {
+        Some(Arc::new(OpenConnection {
             table,
             standing,
             has_spoken,
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-impl Connection {
+impl OpenConnection {
     /// Whether it may only ask for health, or for something short with the internal key.
     pub fn is_reserved(&self) -> bool {
         self.is_reserved
@@ -198,8 +198,8 @@ impl Connection {
     /// A request begins. Until it has come whole its connection gives its place like one that has
     /// sent nothing: who sends half a request can otherwise hold a place for as long as a body may
     /// take.
-    pub fn request(self: &Arc<Self>) -> Busy {
-        Busy(Arc::clone(self))
+    pub fn request(self: &Arc<Self>) -> BusyConnection {
+        BusyConnection(Arc::clone(self))
     }
 
     /// A request has come whole; the connection is busy until the request's guard is dropped.
@@ -252,7 +252,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut state = self.table.lock();
         let standing = *self.standing();
@@ -270,9 +270,9 @@ impl Drop for Connection {
 }
 
 /// A request that comes or is being answered.
-pub(crate) struct Busy(Arc<Connection>);
+pub(crate) struct BusyConnection(Arc<OpenConnection>);
 
-impl Drop for Busy {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         // A reserved place is used once.
         if !self.0.is_reserved {
@@ -292,13 +292,13 @@ mod tests {
 
     use super::*;
 
-    fn whole_request(connection: &Arc<Connection>) -> Busy {
+    fn whole_request(connection: &Arc<OpenConnection>) -> BusyConnection {
         let request = connection.request();
         connection.busy();
         request
     }
 
-    fn is_closed(connection: &Connection) -> bool {
+    fn is_closed(connection: &OpenConnection) -> bool {
         connection.close.notified().now_or_never().is_some()
     }
 

@@ -39,4 +39,4 @@ pub use secrets::{Secrets, SecretsError};
 pub use serve::{
     Server, StartError, default_model, embedded_memory, living_url, local_url, memory, model_config,
 };
-pub use users::{Identity, LoginTicket, Role, SignError, sign_token};
+pub use users::{Identity, LoginTicket, SignError, UserRole, sign_token};

@@ -19,7 +19,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connections::{Connection, Connections, max_connections};
+use crate::connections::{Connections, OpenConnection, max_connections};
 use crate::guarded::Guarded;
 use crate::unread;
 
@@ -53,11 +53,11 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// The request came over a place that is kept for health and operators.
 #[derive(Clone)]
-pub(crate) struct Reserved(pub Arc<Connection>);
+pub(crate) struct ReservedConnection(pub Arc<OpenConnection>);
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct ConnectionDeadlines {
     /// A reader that takes nothing for so long is cut; it can resume.
     pub write_timeout: Duration,
     /// What runs when the server stops has so long to finish.
@@ -68,7 +68,7 @@ pub(crate) struct Patience {
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    patience: Patience,
+    patience: ConnectionDeadlines,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
@@ -127,7 +127,7 @@ async fn converse(
     stream: TcpStream,
     router: Router,
     write_timeout: Duration,
-    connection: Arc<Connection>,
+    connection: Arc<OpenConnection>,
     closing: CancellationToken,
 ) {
     // Tokens are small and should not wait for each other.
@@ -143,7 +143,7 @@ async fn converse(
             if connection.is_reserved() {
                 request
                     .extensions_mut()
-                    .insert(Reserved(Arc::clone(&connection)));
+                    .insert(ReservedConnection(Arc::clone(&connection)));
             }
             let mut response = unread::answer(router, request, &connection).await?;
             if connection.is_reserved() {

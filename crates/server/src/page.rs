@@ -32,7 +32,7 @@ pub(crate) struct PageFile {
 
 const EMBEDDED: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-pub(crate) struct Page {
+pub(crate) struct WebPage {
     files: HashMap<&'static str, Served>,
 }
 
@@ -43,7 +43,7 @@ struct Served {
     packed: OnceLock<Option<Bytes>>,
 }
 
-impl Page {
+impl WebPage {
     /// What was there when the program was built; perhaps nothing. The page is told the server's
     /// language, if it has one.
     pub fn embedded(locale: Option<Locale>) -> Self {

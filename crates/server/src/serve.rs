@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
-use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
+use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel, is_private_address};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
-    AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex,
+    AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Runtime, RuntimeParts, random_hex,
 };
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Names;
+use crate::access::ServerNames;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
 use crate::config::{
-    ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong,
+    ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
     wrong_database,
 };
 use crate::docs::docs_html;
@@ -29,7 +29,7 @@ use crate::listen;
 use crate::master_key::{MasterKey, seal_audit};
 use crate::models::KnownModels;
 use crate::openapi::{document, openapi_json};
-use crate::page::Page;
+use crate::page::WebPage;
 use crate::private::{private_data_folder, write_private};
 use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
@@ -43,7 +43,7 @@ pub enum StartError {
     #[error(transparent)]
     Secrets(#[from] SecretsError),
     #[error(transparent)]
-    Model(#[from] codelab_llm::ConfigError),
+    Model(#[from] codelab_llm::ModelConfigError),
     #[error("the built-in team: {0}")]
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
@@ -107,7 +107,7 @@ impl Server {
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
         let starter_pack = starter_pack()?;
         let store = open_store(&settings, &master_key).await?;
-        let names = Arc::new(Names::new(&settings));
+        let names = Arc::new(ServerNames::new(&settings));
         // Before anything is taken over: neither a taken port nor a taken data folder may disturb a
         // running server.
         let listener =
@@ -124,7 +124,7 @@ impl Server {
         }
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
-        let runtime = Runtime::start(Parts {
+        let runtime = Runtime::start(RuntimeParts {
             store,
             model,
             team,
@@ -155,7 +155,7 @@ impl Server {
             buffers: Buffers::new(settings.body_bytes),
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
-            page: Arc::new(Page::embedded(settings.page_locale)),
+            page: Arc::new(WebPage::embedded(settings.page_locale)),
             verifier: Arc::new(verifier),
             logins: logins.clone(),
             login_attempts: Arc::new(Attempts::default()),
@@ -163,7 +163,7 @@ impl Server {
                 .http
                 .public_url
                 .as_ref()
-                .is_some_and(Origin::is_https),
+                .is_some_and(HttpOrigin::is_https),
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
             chat_access: settings.chat.access,
@@ -174,7 +174,7 @@ impl Server {
                 .run_until_cancelled_owned(keep_logins_tidy(logins)),
         );
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
-        let patience = listen::Patience {
+        let patience = listen::ConnectionDeadlines {
             write_timeout,
             grace: GRACE,
         };
@@ -354,14 +354,14 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
             let auth_header = match auth(settings, url) {
-                Auth::Bearer(key) => Some((
+                ModelAuth::Bearer(key) => Some((
                     "authorization".to_owned(),
                     format!("Bearer {}", key.expose()),
                 )),
-                Auth::InternalHeader(key) => {
+                ModelAuth::InternalHeader(key) => {
                     Some(("x-internal-auth".to_owned(), key.expose().to_owned()))
                 }
-                Auth::None => None,
+                ModelAuth::None => None,
             };
             let options = EmbedderOptions {
                 auth_header,
@@ -398,7 +398,7 @@ async fn remove_embedded_memory(folder: PathBuf) {
 
 /// What the proxy is shown, whichever of its models is asked. The internal key goes to strangers
 /// only if that is wanted.
-fn auth(settings: &Settings, url: &str) -> Auth {
+fn auth(settings: &Settings, url: &str) -> ModelAuth {
     let llm = &settings.llm;
     let internal = || {
         settings
@@ -407,9 +407,9 @@ fn auth(settings: &Settings, url: &str) -> Auth {
             .filter(|_| llm.send_internal_key || is_private_address(url))
     };
     match (&llm.api_key, internal()) {
-        (Some(key), _) => Auth::Bearer(key.clone()),
-        (None, Some(key)) => Auth::InternalHeader(key),
-        (None, None) => Auth::None,
+        (Some(key), _) => ModelAuth::Bearer(key.clone()),
+        (None, Some(key)) => ModelAuth::InternalHeader(key),
+        (None, None) => ModelAuth::None,
     }
 }
 

@@ -10,10 +10,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use codelab_protocol::{
-    AssistantDelta, ChatError, ChatEvent, ChatEventBody, Chunk, ChunkBody, Done, ErrorCode,
-    ErrorData, Gap, MessageDelta, SessionId,
+    AssistantDelta, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap, MessageDelta, SessionEvent,
+    SessionEventBody, SessionId, TurnError,
 };
-use codelab_runtime::{ChatReader, Delta, Item, Reader, StreamPlace, UserReader, now};
+use codelab_runtime::{AnswerDelta, ChatReader, Reader, ReaderItem, StreamSlot, UserReader, now};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
@@ -45,7 +45,7 @@ pub(crate) fn response(reader: Reader) -> Response {
 
 /// Streams what the reader of a project's session shows until it ends. The place is one of its
 /// user's streams.
-pub(crate) fn chat_response(reader: Reader, session: SessionId, place: StreamPlace) -> Response {
+pub(crate) fn session_response(reader: Reader, session: SessionId, place: StreamSlot) -> Response {
     let reader = reader.in_pieces();
     event_stream(frames(
         SessionSource {
@@ -58,12 +58,12 @@ pub(crate) fn chat_response(reader: Reader, session: SessionId, place: StreamPla
 }
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
-pub(crate) fn user_response(reader: UserReader, place: StreamPlace) -> Response {
+pub(crate) fn user_response(reader: UserReader, place: StreamSlot) -> Response {
     event_stream(frames(reader, HEARTBEAT_EVERY, Some(place)))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
-pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamPlace>) -> Response {
+pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamSlot>) -> Response {
     event_stream(frames(reader, HEARTBEAT_EVERY, place))
 }
 
@@ -91,14 +91,14 @@ struct Streaming<S> {
     heartbeat: Heartbeat,
     /// A large event has begun and not ended.
     is_within: bool,
-    _place: Option<StreamPlace>,
+    _place: Option<StreamSlot>,
 }
 
 /// The frames of a source, with a sign of life where nothing comes for a while.
 fn frames<S: Source>(
     source: S,
     heartbeat_every: Duration,
-    place: Option<StreamPlace>,
+    place: Option<StreamSlot>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let heartbeat = Heartbeat::new(heartbeat_every);
     let streaming = Streaming {
@@ -241,9 +241,9 @@ impl Source for ChatReader {
 }
 
 impl Wrote {
-    fn of(item: &Item) -> Self {
+    fn of(item: &ReaderItem) -> Self {
         match item {
-            Item::LargeBegins { .. } | Item::LargePiece(_) => Self::Part,
+            ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) => Self::Part,
             _ => Self::Frames,
         }
     }
@@ -264,9 +264,9 @@ fn event_stream(
 }
 
 impl Dialect {
-    fn write_item(&self, frames: &mut String, item: Item) {
+    fn write_item(&self, frames: &mut String, item: ReaderItem) {
         match (self, item) {
-            (Self::Chunks, Item::Event(event)) => {
+            (Self::Chunks, ReaderItem::Event(event)) => {
                 write_frame(
                     frames,
                     Some(event.seq),
@@ -274,11 +274,11 @@ impl Dialect {
                     &event.body,
                 );
             }
-            (Self::Chat(_), Item::Event(event)) => {
+            (Self::Chat(_), ReaderItem::Event(event)) => {
                 write_frame(frames, Some(event.seq), &event.kind, &event.body)
             }
-            (Self::Chunks, Item::Delta(delta)) => {
-                let Delta {
+            (Self::Chunks, ReaderItem::Delta(delta)) => {
+                let AnswerDelta {
                     content,
                     agent,
                     message_id,
@@ -295,8 +295,8 @@ impl Dialect {
                 };
                 write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
             }
-            (Self::Chat(session), Item::Delta(delta)) => {
-                let Delta {
+            (Self::Chat(session), ReaderItem::Delta(delta)) => {
+                let AnswerDelta {
                     content,
                     agent,
                     message_id,
@@ -312,9 +312,9 @@ impl Dialect {
                     offset,
                     origin,
                 };
-                write_chat(frames, session, None, ChatEventBody::MessageDelta(delta));
+                write_session_events(frames, session, None, SessionEventBody::MessageDelta(delta));
             }
-            (Self::Chunks, Item::Gap { from, to }) => {
+            (Self::Chunks, ReaderItem::Gap { from, to }) => {
                 write_chunk(
                     frames,
                     Some(to),
@@ -322,28 +322,28 @@ impl Dialect {
                     ChunkBody::Gap(Gap { from, to }),
                 );
             }
-            (Self::Chat(session), Item::Gap { from, to }) => {
-                write_chat(
+            (Self::Chat(session), ReaderItem::Gap { from, to }) => {
+                write_session_events(
                     frames,
                     session,
                     Some(to),
-                    ChatEventBody::Gap(Gap { from, to }),
+                    SessionEventBody::Gap(Gap { from, to }),
                 );
             }
             // Its id is the start: a reader that is cut here comes back to the same log.
-            (Self::Chunks, Item::StartOver { from, to }) => {
+            (Self::Chunks, ReaderItem::StartOver { from, to }) => {
                 write_chunk(frames, Some(0), "message", ChunkBody::Gap(Gap { from, to }));
             }
-            (Self::Chat(session), Item::StartOver { from, to }) => {
-                write_chat(
+            (Self::Chat(session), ReaderItem::StartOver { from, to }) => {
+                write_session_events(
                     frames,
                     session,
                     Some(0),
-                    ChatEventBody::Gap(Gap { from, to }),
+                    SessionEventBody::Gap(Gap { from, to }),
                 );
             }
-            (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
-            (_, Item::NotStored(error)) => {
+            (_, ReaderItem::Settled(status)) => write_json(frames, None, "done", &Done { status }),
+            (_, ReaderItem::NotStored(error)) => {
                 let error = ApiError::outcome_not_stored(error, None);
                 self.write_error(
                     frames,
@@ -351,14 +351,14 @@ impl Dialect {
                     error.code(),
                 );
             }
-            (Self::Chunks, Item::LargeBegins { seq, kind }) => {
+            (Self::Chunks, ReaderItem::LargeBegins { seq, kind }) => {
                 begin_frame(frames, Some(seq), chunk_name(&kind))
             }
-            (Self::Chat(_), Item::LargeBegins { seq, kind }) => {
+            (Self::Chat(_), ReaderItem::LargeBegins { seq, kind }) => {
                 begin_frame(frames, Some(seq), &kind)
             }
-            (_, Item::LargePiece(piece)) => frames.push_str(&piece),
-            (_, Item::LargeEnds) => frames.push_str(FRAME_END),
+            (_, ReaderItem::LargePiece(piece)) => frames.push_str(&piece),
+            (_, ReaderItem::LargeEnds) => frames.push_str(FRAME_END),
         }
     }
 
@@ -372,11 +372,11 @@ impl Dialect {
         match self {
             Self::Chunks => write_chunk(frames, None, "error", ChunkBody::Error(error)),
             Self::Chat(session) => {
-                let error = ChatError {
+                let error = TurnError {
                     error,
                     origin: Default::default(),
                 };
-                write_chat(frames, session, None, ChatEventBody::Error(error));
+                write_session_events(frames, session, None, SessionEventBody::Error(error));
             }
         }
     }
@@ -387,9 +387,14 @@ fn chunk_name(kind: &str) -> &'static str {
     if kind == "error" { "error" } else { "message" }
 }
 
-fn write_chat(frames: &mut String, session: &SessionId, seq: Option<u64>, body: ChatEventBody) {
+fn write_session_events(
+    frames: &mut String,
+    session: &SessionId,
+    seq: Option<u64>,
+    body: SessionEventBody,
+) {
     let name = body.kind();
-    let event = ChatEvent {
+    let event = SessionEvent {
         body,
         session_id: session.clone(),
         seq,
@@ -418,18 +423,18 @@ fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Seri
 }
 
 /// An event of one of a user's sessions, without a number: those of several sessions would mix.
-fn write_event(frames: &mut String, item: Item) {
+fn write_event(frames: &mut String, item: ReaderItem) {
     match item {
-        Item::Event(event) => write_frame(frames, None, &event.kind, &event.body),
-        Item::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
-        Item::LargePiece(piece) => frames.push_str(&piece),
-        Item::LargeEnds => frames.push_str(FRAME_END),
+        ReaderItem::Event(event) => write_frame(frames, None, &event.kind, &event.body),
+        ReaderItem::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
+        ReaderItem::LargePiece(piece) => frames.push_str(&piece),
+        ReaderItem::LargeEnds => frames.push_str(FRAME_END),
         // Only a single session's stream has these.
-        Item::Delta(_)
-        | Item::Settled(_)
-        | Item::Gap { .. }
-        | Item::StartOver { .. }
-        | Item::NotStored(_) => {}
+        ReaderItem::Delta(_)
+        | ReaderItem::Settled(_)
+        | ReaderItem::Gap { .. }
+        | ReaderItem::StartOver { .. }
+        | ReaderItem::NotStored(_) => {}
     }
 }
 
@@ -461,7 +466,7 @@ mod tests {
 
     /// Hands over one item each time the test allows it.
     struct Allowed {
-        items: std::vec::IntoIter<Item>,
+        items: std::vec::IntoIter<ReaderItem>,
         allowed: Arc<Semaphore>,
     }
 
@@ -479,12 +484,12 @@ mod tests {
 
     #[tokio::test]
     async fn no_heartbeat_stands_within_a_large_event() {
-        let piece = |text: &str| Item::LargePiece(text.to_owned());
-        let begins = Item::LargeBegins {
+        let piece = |text: &str| ReaderItem::LargePiece(text.to_owned());
+        let begins = ReaderItem::LargeBegins {
             seq: 1,
             kind: "tool_result".into(),
         };
-        let items = vec![begins, piece("{\"a\":"), piece("1}"), Item::LargeEnds];
+        let items = vec![begins, piece("{\"a\":"), piece("1}"), ReaderItem::LargeEnds];
         let count = items.len();
         let allowed = Arc::new(Semaphore::new(0));
         let source = Allowed {

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tower::ServiceExt as _;
 
-use crate::connections::Connection;
+use crate::connections::OpenConnection;
 
 /// A rest of this size is read, so that the connection can go on.
 const MAX_REST_BYTES: u64 = 1 << 20;
@@ -32,7 +32,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) async fn answer(
     router: Router,
     request: Request<Incoming>,
-    connection: &Arc<Connection>,
+    connection: &Arc<OpenConnection>,
 ) -> Result<Response, Infallible> {
     if request.body().is_end_stream() {
         connection.busy();
@@ -115,7 +115,7 @@ struct Watched {
     /// Nothing once it was read to its end.
     body: Option<Incoming>,
     left: Left,
-    connection: Arc<Connection>,
+    connection: Arc<OpenConnection>,
 }
 
 impl hyper::body::Body for Watched {

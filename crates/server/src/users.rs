@@ -27,14 +27,14 @@ use crate::error::{ApiError, ApiResult};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub user_id: UserId,
-    pub role: Role,
+    pub role: UserRole,
     pub timezone: Option<String>,
     pub household_id: Option<String>,
     pub locale: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum UserRole {
     User,
     /// May operate the worker space of any project, and nothing else of other users.
     Admin,
@@ -45,7 +45,7 @@ impl Identity {
     pub fn of(user_id: UserId) -> Self {
         Self {
             user_id,
-            role: Role::User,
+            role: UserRole::User,
             timezone: None,
             household_id: None,
             locale: None,
@@ -67,7 +67,7 @@ impl User {
     }
 
     pub fn is_admin(&self) -> bool {
-        self.0.role == Role::Admin
+        self.0.role == UserRole::Admin
     }
 }
 

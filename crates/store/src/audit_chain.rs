@@ -8,11 +8,11 @@
 //! Rows from before there was a key have plain hashes. They come first in their chain, and the head
 //! that they had at the upgrade is sealed, so they are as safe from then on.
 
-use codelab_protocol::{Digest, SessionId, arguments_digest};
+use codelab_protocol::{Digest, SessionId, SessionKind, arguments_digest};
 use serde_json::json;
 
+use crate::SessionKey;
 use crate::row::{AuditHead, AuditRecord, AuditRow};
-use crate::{Realm, SessionKey};
 
 mod key;
 
@@ -20,9 +20,9 @@ pub use key::AuditKey;
 
 /// Whose chain it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChainOf<'a> {
+pub struct ChainOwner<'a> {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub realm: SessionKind,
     pub session_id: &'a SessionId,
 }
 
@@ -37,7 +37,12 @@ pub fn genesis() -> AuditHead {
 }
 
 /// The next row of a chain; the head after it is `head_after` that row.
-pub fn append(key: &AuditKey, head: &AuditHead, of: ChainOf<'_>, record: AuditRecord) -> AuditRow {
+pub fn append(
+    key: &AuditKey,
+    head: &AuditHead,
+    of: ChainOwner<'_>,
+    record: AuditRecord,
+) -> AuditRow {
     let ord = head.count + 1;
     let hash = keyed_hash(key, &head.head, of, ord, &record);
     AuditRow { ord, record, hash }
@@ -54,7 +59,7 @@ pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
 
 /// Proves that this head was written by whoever has the key; none for one that follows a head
 /// without proof.
-pub fn seal(key: &AuditKey, of: ChainOf<'_>, head: &AuditHead) -> Option<Digest> {
+pub fn seal(key: &AuditKey, of: ChainOwner<'_>, head: &AuditHead) -> Option<Digest> {
     head.is_sealed
         .then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
 }
@@ -63,7 +68,7 @@ pub fn seal(key: &AuditKey, of: ChainOf<'_>, head: &AuditHead) -> Option<Digest>
 /// keyed.
 pub(crate) fn seal_old(
     key: &AuditKey,
-    of: ChainOf<'_>,
+    of: ChainOwner<'_>,
     count: u64,
     head: &Digest,
 ) -> (u64, Digest) {
@@ -80,7 +85,7 @@ pub(crate) struct StoredHead {
 }
 
 impl StoredHead {
-    pub fn checked(self, key: &AuditKey, of: ChainOf<'_>) -> AuditHead {
+    pub fn checked(self, key: &AuditKey, of: ChainOwner<'_>) -> AuditHead {
         let keyed_from = self.keyed_from.unwrap_or(self.count + 1);
         let expected = seal_of(key, of, self.count, &self.head, keyed_from);
         AuditHead {
@@ -92,7 +97,13 @@ impl StoredHead {
     }
 }
 
-fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_from: u64) -> Digest {
+fn seal_of(
+    key: &AuditKey,
+    of: ChainOwner<'_>,
+    count: u64,
+    head: &Digest,
+    keyed_from: u64,
+) -> Digest {
     key.mac(&json!({
         "what": "head",
         "session_key": of.key.get(),
@@ -107,7 +118,7 @@ fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_fro
 fn keyed_hash(
     key: &AuditKey,
     prev: &Digest,
-    of: ChainOf<'_>,
+    of: ChainOwner<'_>,
     ord: u64,
     record: &AuditRecord,
 ) -> Digest {
@@ -130,7 +141,7 @@ fn keyed_hash(
 }
 
 /// The hash of rows from before there was a key.
-pub fn plain_hash(prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
+pub fn plain_hash(prev: &Digest, of: ChainOwner<'_>, ord: u64, record: &AuditRecord) -> Digest {
     Digest::of_json(&json!({
         "prev": prev,
         "realm": of.realm.as_str(),
@@ -152,11 +163,11 @@ pub fn plain_hash(prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord
 #[error("the audit log is broken at row {ord}: {why}")]
 pub struct BrokenAt {
     pub ord: u64,
-    pub why: Break,
+    pub why: ChainBreak,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Break {
+pub enum ChainBreak {
     #[error("a row is missing")]
     Missing,
     #[error("the row or one before it was changed")]
@@ -190,13 +201,13 @@ pub struct Verified {
 /// A chain that is followed from its first row.
 pub struct Chain<'a> {
     key: &'a AuditKey,
-    of: ChainOf<'a>,
+    of: ChainOwner<'a>,
     end: AuditHead,
 }
 
 impl<'a> Chain<'a> {
     /// `head` says which rows are keyed; whether it tells the truth is seen at the end.
-    pub fn new(key: &'a AuditKey, of: ChainOf<'a>, head: Option<&AuditHead>) -> Self {
+    pub fn new(key: &'a AuditKey, of: ChainOwner<'a>, head: Option<&AuditHead>) -> Self {
         let genesis = genesis();
         let keyed_from = head.map_or(genesis.keyed_from, |head| head.keyed_from);
         Self {
@@ -215,7 +226,7 @@ impl<'a> Chain<'a> {
             let ord = self.end.count + 1;
             let broken = |why| Err(BrokenAt { ord, why });
             if row.ord != ord {
-                return broken(Break::Missing);
+                return broken(ChainBreak::Missing);
             }
             let is_keyed = ord >= self.end.keyed_from;
             let hash = match is_keyed {
@@ -223,7 +234,7 @@ impl<'a> Chain<'a> {
                 false => plain_hash(&self.end.head, self.of, ord, &row.record),
             };
             if row.hash != hash {
-                return broken(Break::Hash);
+                return broken(ChainBreak::Hash);
             }
             check_texts(&row.record, is_keyed).or_else(broken)?;
             self.end = head_after(&self.end, row);
@@ -241,13 +252,13 @@ impl<'a> Chain<'a> {
                     unkeyed: 0,
                 });
             }
-            None => Break::HeadMissing,
-            Some(head) if head.count > ord => Break::TailCut,
-            Some(head) if head.count < ord => Break::NotCounted,
+            None => ChainBreak::HeadMissing,
+            Some(head) if head.count > ord => ChainBreak::TailCut,
+            Some(head) if head.count < ord => ChainBreak::NotCounted,
             Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => {
-                Break::Head
+                ChainBreak::Head
             }
-            Some(head) if !head.is_sealed => Break::Head,
+            Some(head) if !head.is_sealed => ChainBreak::Head,
             Some(_) => {
                 return Ok(Verified {
                     count: ord,
@@ -256,7 +267,11 @@ impl<'a> Chain<'a> {
             }
         };
         Err(BrokenAt {
-            ord: if why == Break::TailCut { ord + 1 } else { ord },
+            ord: if why == ChainBreak::TailCut {
+                ord + 1
+            } else {
+                ord
+            },
             why,
         })
     }
@@ -275,22 +290,22 @@ pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
 }
 
 /// What is still there must be what its digest in the chain says.
-fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), Break> {
+fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), ChainBreak> {
     let digest_of = |arguments| arguments_digest(&record.tool_name, arguments);
     if record
         .original_args
         .as_ref()
         .is_some_and(|arguments| digest_of(arguments) != record.original_digest)
     {
-        return Err(Break::OriginalArguments);
+        return Err(ChainBreak::OriginalArguments);
     }
     let modified = record.modified_args.as_ref();
     if modified.is_some_and(|arguments| Some(digest_of(arguments)) != record.modified_digest) {
-        return Err(Break::ModifiedArguments);
+        return Err(ChainBreak::ModifiedArguments);
     }
     let reason = record.reason.as_deref().map(AuditRecord::digest_of_reason);
     if is_keyed && reason.is_some() && reason != record.reason_digest {
-        return Err(Break::Reason);
+        return Err(ChainBreak::Reason);
     }
     Ok(())
 }

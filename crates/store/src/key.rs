@@ -36,28 +36,6 @@ impl fmt::Display for SessionKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
-/// Which kind of caller a session belongs to; ids never cross realms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Realm {
-    Runtime,
-    Project,
-}
-
-impl Realm {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runtime => "runtime",
-            Self::Project => "project",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Runtime, Self::Project]
-            .into_iter()
-            .find(|realm| realm.as_str() == text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

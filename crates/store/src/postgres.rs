@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::store::Counters;
 use crate::{SessionKey, StoreError, StoreOptions, migrate};
 
@@ -16,10 +16,10 @@ mod look;
 pub(crate) mod text;
 mod writer;
 
-use connection::{Access, Connection, Connector};
+use connection::{Connector, PostgresAccess, PostgresConnection};
 use error::translate;
 pub(crate) use look::PostgresLook;
-use writer::Job;
+use writer::PostgresJob;
 
 /// Reads that share one connection; they are pipelined.
 const READS_PER_CONNECTION: usize = 16;
@@ -28,9 +28,9 @@ const READ_ATTEMPTS: usize = 2;
 
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
-    writers: Vec<mpsc::Sender<Job>>,
+    writers: Vec<mpsc::Sender<PostgresJob>>,
     connector: Arc<Connector>,
-    readers: Vec<Mutex<Option<Arc<Connection>>>>,
+    readers: Vec<Mutex<Option<Arc<PostgresConnection>>>>,
     next_reader: AtomicUsize,
     permits: Semaphore,
 }
@@ -42,7 +42,7 @@ impl Postgres {
         counters: &Arc<Counters>,
     ) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(url, options)?);
-        let mut first = connector.connect(Access::Write).await?;
+        let mut first = connector.connect(PostgresAccess::Write).await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
         let mut first = Some(first);
         let spawn = |_| {
@@ -64,7 +64,7 @@ impl Postgres {
 
     pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(url, options)?);
-        let first = connector.connect(Access::Read).await?;
+        let first = connector.connect(PostgresAccess::Read).await?;
         let version = migrate::postgres_version(&first.client).await?;
         migrate::check_current(version, migrate::POSTGRES)?;
         Ok(Self::with_readers(connector, Vec::new(), options))
@@ -72,7 +72,7 @@ impl Postgres {
 
     fn with_readers(
         connector: Arc<Connector>,
-        writers: Vec<mpsc::Sender<Job>>,
+        writers: Vec<mpsc::Sender<PostgresJob>>,
         options: &StoreOptions,
     ) -> Self {
         let count = options.readers.max(1);
@@ -96,14 +96,14 @@ impl Postgres {
         &self,
         key: Option<SessionKey>,
         stmts: Vec<Stmt>,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let shard = key.map_or(0, |key| {
             key.get().unsigned_abs() as usize % self.writers.len().max(1)
         });
         let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
         writer
-            .send(Job::write(stmts, reply))
+            .send(PostgresJob::write(stmts, reply))
             .await
             .map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or(Err(StoreError::Unknown))
@@ -160,13 +160,13 @@ impl Postgres {
         }
         for writer in &self.writers {
             let (done, closed) = oneshot::channel();
-            if writer.send(Job::Close(done)).await.is_ok() {
+            if writer.send(PostgresJob::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
     }
 
-    async fn reader(&self, slot: usize) -> Result<Arc<Connection>, StoreError> {
+    async fn reader(&self, slot: usize) -> Result<Arc<PostgresConnection>, StoreError> {
         let mut reader = self.readers[slot].lock().await;
         if let Some(connection) = reader
             .as_ref()
@@ -174,12 +174,12 @@ impl Postgres {
         {
             return Ok(Arc::clone(connection));
         }
-        let connection = Arc::new(self.connector.connect(Access::Read).await?);
+        let connection = Arc::new(self.connector.connect(PostgresAccess::Read).await?);
         *reader = Some(Arc::clone(&connection));
         Ok(connection)
     }
 
-    async fn forget(&self, slot: usize, broken: &Arc<Connection>) {
+    async fn forget(&self, slot: usize, broken: &Arc<PostgresConnection>) {
         let mut reader = self.readers[slot].lock().await;
         if reader
             .as_ref()
@@ -191,7 +191,7 @@ impl Postgres {
 }
 
 async fn query(
-    connection: &Connection,
+    connection: &PostgresConnection,
     sql: &'static str,
     params: &[Param],
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId,
-    SwitchEntry, TaskId, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionId, SessionKind,
+    SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 macro_rules! text_enum {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal,)* }) => {
@@ -59,7 +59,7 @@ text_enum!(
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub realm: SessionKind,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
@@ -93,7 +93,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub realm: SessionKind,
     pub session_id: SessionId,
 }
 
@@ -103,7 +103,7 @@ pub struct StoredMessage {
     pub ord: u64,
     pub turn: TurnId,
     /// Whose thread it belongs to; none for the session's own history.
-    pub task: Option<Origin>,
+    pub task: Option<TaskOrigin>,
     pub message: Message,
 }
 
@@ -111,17 +111,17 @@ impl StoredMessage {
     pub fn is_own(&self) -> bool {
         self.task
             .as_ref()
-            .is_none_or(|origin| *origin == Origin::default())
+            .is_none_or(|origin| *origin == TaskOrigin::default())
     }
 
     /// The plan and the task whose thread it belongs to.
     pub(crate) fn thread(&self) -> Result<Option<(PlanId, TaskId)>, StoreError> {
         match self.task.clone().unwrap_or_default() {
-            Origin {
+            TaskOrigin {
                 plan_id: None,
                 task_id: None,
             } => Ok(None),
-            Origin {
+            TaskOrigin {
                 plan_id: Some(plan),
                 task_id: Some(task),
             } => Ok(Some((plan, task))),
@@ -265,5 +265,5 @@ pub struct AuditHead {
 pub struct AuditSession {
     pub key: SessionKey,
     /// Absent when neither a head nor the session is left to tell.
-    pub name: Option<(Realm, SessionId)>,
+    pub name: Option<(SessionKind, SessionId)>,
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::store::Counters;
 use crate::{StoreError, StoreOptions, migrate};
 
@@ -22,7 +22,7 @@ use erase::Eraser;
 use error::translate;
 use lock::DatabaseLock;
 pub(crate) use lock::beside;
-use writer::Job;
+use writer::SqliteJob;
 
 /// Before this version two connections could corrupt a database while its write-ahead log was
 /// reset.
@@ -35,7 +35,7 @@ const LOG_LIMIT_BYTES: u32 = 64 << 20;
 
 pub(crate) struct Sqlite {
     /// Absent when opened for reading only.
-    writer: Option<mpsc::Sender<Job>>,
+    writer: Option<mpsc::Sender<SqliteJob>>,
     /// Absent for a database in memory, which only the writer can see.
     readers: Option<Readers>,
     path: Option<PathBuf>,
@@ -116,11 +116,11 @@ impl Sqlite {
 
     /// Returns once the statements are on the disk. After the queue took them, dropping the future
     /// changes nothing.
-    pub async fn write(&self, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+    pub async fn write(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
         writer
-            .send(Job::write(stmts, reply))
+            .send(SqliteJob::write(stmts, reply))
             .await
             .map_err(|_| StoreError::stopped())?;
         // A writer that is gone without an answer died between two instructions; the row may be
@@ -174,7 +174,7 @@ impl Sqlite {
         }
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        let job = Job::alone(move |connection| drop(reply.send(work(connection))));
+        let job = SqliteJob::alone(move |connection| drop(reply.send(work(connection))));
         writer.send(job).await.map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
@@ -186,7 +186,7 @@ impl Sqlite {
         }
         if let Some(writer) = &self.writer {
             let (done, closed) = oneshot::channel();
-            if writer.send(Job::close(done)).await.is_ok() {
+            if writer.send(SqliteJob::close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }

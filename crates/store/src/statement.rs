@@ -29,7 +29,7 @@ pub(crate) enum Expect {
 
 /// What a write did, as told by its last statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub rows: u64,
     pub number: Option<i64>,
 }
@@ -52,7 +52,7 @@ impl Stmt {
     }
 
     /// Fails unless `written` is what the statement expects.
-    pub fn check(&self, written: Written) -> Result<Written, StoreError> {
+    pub fn check(&self, written: WriteResult) -> Result<WriteResult, StoreError> {
         match self.expect {
             Expect::One if written.rows != 1 => Err(StoreError::Conflict),
             Expect::New if written.rows != 1 => Err(StoreError::AlreadyExists),

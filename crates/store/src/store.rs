@@ -1,6 +1,7 @@
 //! The store itself: opening, committing, closing. What it reads and removes is in the modules
 //! below.
 
+use codelab_protocol::SessionKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,9 @@ use crate::commit::{Commit, statements};
 use crate::options::{DatabaseUrl, StoreOptions};
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::vitals::Vitals;
-use crate::{Pulse, Realm, SessionKey, StoreError};
+use crate::{Pulse, SessionKey, StoreError};
 
 mod audit;
 mod counters;
@@ -28,7 +29,7 @@ mod users;
 
 pub use audit::AuditSealed;
 pub use read::MessageRange;
-pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
+pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
 
 /// A handle to the database; clones share it.
 #[derive(Clone)]
@@ -128,7 +129,7 @@ impl Store {
         let in_project = commit
             .create
             .as_ref()
-            .is_some_and(|session| session.realm == Realm::Project);
+            .is_some_and(|session| session.realm == SessionKind::Project);
         // What holds projects goes through one writer: two would come to wait for each other's
         // projects.
         let key = (!in_project).then_some(commit.key);
@@ -224,7 +225,7 @@ impl Store {
         &self,
         key: Option<SessionKey>,
         stmts: Vec<Stmt>,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
             Backend::Postgres(postgres) => postgres.write(key, stmts).await,

@@ -4,9 +4,12 @@
 //! It talks to a server through `codelab-client` alone, and never knows whether that server is in
 //! the same process.
 
-pub mod chat;
-mod hands;
 mod repeat;
+mod tool_runner;
+pub mod ui;
 
-pub use hands::{CallInfo, Hands, HandsError, HandsEvent, HandsOptions, Question, Serves};
 pub use repeat::{PATIENT, repeated};
+pub use tool_runner::{
+    CallInfo, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerError, ToolRunnerEvent,
+    ToolRunnerOptions,
+};

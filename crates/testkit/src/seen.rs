@@ -8,11 +8,11 @@ use codelab_protocol::{
 
 /// All events of one stream, in order.
 #[derive(Debug)]
-pub struct Seen {
+pub struct SeenEvents {
     pub events: Vec<StreamEvent>,
 }
 
-impl Seen {
+impl SeenEvents {
     pub async fn all(stream: EventStream) -> Self {
         Self {
             events: stream.collect().await.expect("the stream ends well"),

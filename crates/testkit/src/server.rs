@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use codelab_client::{Access, Client, ClientError, EventStream, Method};
+use codelab_client::{Client, ClientError, Credentials, EventStream, Method};
 use codelab_fakemodel::{FakeModel, RecordedRequest};
 use codelab_protocol::{
     AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId,
@@ -13,7 +13,7 @@ use codelab_server::{Flags, Identity, Server, Settings, StartError, sign_token};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Asked, Seen};
+use crate::{Asked, SeenEvents};
 
 pub const INTERNAL_KEY: &str = "test-internal-key";
 
@@ -60,7 +60,7 @@ impl TestServer {
         let data = tempfile::tempdir().unwrap();
         let server = boot(data.path(), &environment).await?;
         let url = format!("http://{}", server.addr);
-        let client = Client::new(&url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        let client = Client::new(&url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
         Ok(Self {
             model,
             client,
@@ -78,7 +78,8 @@ impl TestServer {
             .await
             .expect("the server starts again");
         self.url = format!("http://{}", server.addr);
-        self.client = Client::new(&self.url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        self.client =
+            Client::new(&self.url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
         self.server = Some(server);
     }
 
@@ -106,11 +107,11 @@ impl TestServer {
     }
 
     /// Sends a user message and reads its stream to the end.
-    pub async fn say(&self, session: &str, text: &str) -> Seen {
+    pub async fn say(&self, session: &str, text: &str) -> SeenEvents {
         self.send(&message(session, text)).await
     }
 
-    pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> Seen {
+    pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> SeenEvents {
         self.send(&AgentStreamRequest {
             agent_type: Some(agent.to_owned()),
             ..message(session, text)
@@ -118,7 +119,7 @@ impl TestServer {
         .await
     }
 
-    pub async fn switch(&self, session: &str, agent: &str) -> Seen {
+    pub async fn switch(&self, session: &str, agent: &str) -> SeenEvents {
         self.send(&AgentStreamRequest {
             message_type: Some("switch_agent".to_owned()),
             agent_type: Some(agent.to_owned()),
@@ -127,11 +128,11 @@ impl TestServer {
         .await
     }
 
-    pub async fn result(&self, session: &str, call: &CallId, result: Value) -> Seen {
+    pub async fn result(&self, session: &str, call: &CallId, result: Value) -> SeenEvents {
         self.send(&tool_result(session, call, result)).await
     }
 
-    pub async fn approve(&self, session: &str, call: &CallId) -> Seen {
+    pub async fn approve(&self, session: &str, call: &CallId) -> SeenEvents {
         self.decide(
             session,
             call,
@@ -143,12 +144,12 @@ impl TestServer {
         .await
     }
 
-    pub async fn decide(&self, session: &str, call: &CallId, decision: HitlDecision) -> Seen {
+    pub async fn decide(&self, session: &str, call: &CallId, decision: HitlDecision) -> SeenEvents {
         self.send(&hitl_decision(session, call, decision)).await
     }
 
-    pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
-        Seen::all(self.open(request).await).await
+    pub async fn send(&self, request: &AgentStreamRequest) -> SeenEvents {
+        SeenEvents::all(self.open(request).await).await
     }
 
     /// Sends, and leaves the reading of the stream to the test.
@@ -168,8 +169,8 @@ impl TestServer {
     }
 
     /// All stored events of the session.
-    pub async fn log(&self, session: &str) -> Seen {
-        Seen::all(
+    pub async fn log(&self, session: &str) -> SeenEvents {
+        SeenEvents::all(
             self.client
                 .events(&id(session), None, false)
                 .await

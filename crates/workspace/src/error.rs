@@ -18,7 +18,7 @@ pub enum OpenError {
 
 /// Paths are shown as the caller wrote them.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum ToolRefusal {
     #[error("Path {0} is outside workspace bounds")]
     Outside(String),
     #[error("Path {0} does not exist")]
@@ -89,23 +89,23 @@ pub(crate) enum Refusal {
 
 /// What was being done to a path when the system said no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum PathAction {
     Read,
     Write,
 }
 
-impl Refusal {
-    pub fn from_io(path: &str, access: Access, source: io::Error) -> Self {
+impl ToolRefusal {
+    pub fn from_io(path: &str, access: PathAction, source: io::Error) -> Self {
         let path = path.to_owned();
         match (source.kind(), access) {
             // Only an attempt to leave the root comes without a number from the system.
             (io::ErrorKind::PermissionDenied, _) if source.raw_os_error().is_none() => {
                 Self::Outside(path)
             }
-            (io::ErrorKind::PermissionDenied, Access::Read) => Self::ReadDenied(path),
+            (io::ErrorKind::PermissionDenied, PathAction::Read) => Self::ReadDenied(path),
             (
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem,
-                Access::Write,
+                PathAction::Write,
             ) => Self::WriteDenied(path),
             (io::ErrorKind::NotFound, _) => Self::Missing(path),
             (io::ErrorKind::NotADirectory, _) => Self::NotAFolder(path),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use file::JournalFile;
-use record::{Record, Step};
+use record::{CallStage, JournalRecord};
 
 /// Calls that are open or whose result the server has not acknowledged.
 const MAX_OPEN: usize = 1000;
@@ -39,16 +39,16 @@ pub struct CallKey {
 
 /// What is claimed: the digest tells whether a later offer is the same call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct JournalClaim {
     pub tool: Tool,
     pub digest: Digest,
 }
 
 /// A call that an earlier process left open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCall {
+pub struct UnfinishedCall {
     pub key: CallKey,
-    pub claim: Claim,
+    pub claim: JournalClaim,
     pub since: Timestamp,
 }
 
@@ -85,7 +85,7 @@ struct State {
 }
 
 struct Entry {
-    claim: Claim,
+    claim: JournalClaim,
     since: Timestamp,
     phase: Phase,
 }
@@ -131,7 +131,7 @@ impl Journal {
 
     /// Before anything is run: this call is this client's. Refused for every call that was ever
     /// claimed here, as far back as the journal remembers.
-    pub fn claim(&self, key: &CallKey, claim: Claim) -> Result<(), JournalError> {
+    pub fn claim(&self, key: &CallKey, claim: JournalClaim) -> Result<(), JournalError> {
         let mut state = self.state()?;
         if let Some(entry) = state.calls.get(key) {
             return Err(JournalError::Known {
@@ -148,7 +148,7 @@ impl Journal {
         {
             return Err(JournalError::Full);
         }
-        state.write(key, Step::Claimed(claim))
+        state.write(key, CallStage::Claimed(claim))
     }
 
     /// Whether this call was ever claimed here, as far back as the journal remembers.
@@ -162,11 +162,13 @@ impl Journal {
 
     /// Immediately before the first side effect.
     pub fn start(&self, key: &CallKey) -> Result<(), JournalError> {
-        self.step(key, Step::Started, |phase| matches!(phase, Phase::Claimed))
+        self.step(key, CallStage::Started, |phase| {
+            matches!(phase, Phase::Claimed)
+        })
     }
 
     pub fn finish(&self, key: &CallKey, result: Value) -> Result<(), JournalError> {
-        self.step(key, Step::Finished(result), |phase| {
+        self.step(key, CallStage::Finished(result), |phase| {
             matches!(phase, Phase::Started)
         })
     }
@@ -174,19 +176,19 @@ impl Journal {
     /// The server has the result, knows that there is none, or closed the call: nothing is sent any
     /// more.
     pub fn acknowledge(&self, key: &CallKey) -> Result<(), JournalError> {
-        self.step(key, Step::Acknowledged, |phase| {
+        self.step(key, CallStage::Acknowledged, |phase| {
             !matches!(phase, Phase::Started | Phase::Acknowledged { .. })
         })
     }
 
     /// Calls that an earlier process started and did not finish. They may have run; they are
     /// reported, never rerun.
-    pub fn unknown(&self) -> Vec<OpenCall> {
+    pub fn unknown(&self) -> Vec<UnfinishedCall> {
         self.open_calls(|phase| matches!(phase, Phase::Unknown))
     }
 
     /// Calls that were claimed and not started: nothing of them has run.
-    pub fn unstarted(&self) -> Vec<OpenCall> {
+    pub fn unstarted(&self) -> Vec<UnfinishedCall> {
         self.open_calls(|phase| matches!(phase, Phase::Claimed))
     }
 
@@ -212,14 +214,14 @@ impl Journal {
         }
     }
 
-    fn open_calls(&self, is_wanted: impl Fn(&Phase) -> bool) -> Vec<OpenCall> {
+    fn open_calls(&self, is_wanted: impl Fn(&Phase) -> bool) -> Vec<UnfinishedCall> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = state
             .calls
             .iter()
             .filter(|(_, entry)| is_wanted(&entry.phase));
         wanted
-            .map(|(key, entry)| OpenCall {
+            .map(|(key, entry)| UnfinishedCall {
                 key: key.clone(),
                 claim: entry.claim.clone(),
                 since: entry.since,
@@ -230,7 +232,7 @@ impl Journal {
     fn step(
         &self,
         key: &CallKey,
-        step: Step,
+        step: CallStage,
         may: impl Fn(&Phase) -> bool,
     ) -> Result<(), JournalError> {
         let mut state = self.state()?;
@@ -259,8 +261,8 @@ impl Journal {
 impl State {
     /// On disk first, then in memory. After a failed write nobody knows what the disk holds, so
     /// nothing more is taken.
-    fn write(&mut self, key: &CallKey, step: Step) -> Result<(), JournalError> {
-        let record = Record {
+    fn write(&mut self, key: &CallKey, step: CallStage) -> Result<(), JournalError> {
+        let record = JournalRecord {
             key: key.clone(),
             at: now(),
             step,
@@ -278,10 +280,10 @@ impl State {
         Ok(())
     }
 
-    fn apply(&mut self, record: Record) {
-        let Record { key, at, step } = record;
+    fn apply(&mut self, record: JournalRecord) {
+        let JournalRecord { key, at, step } = record;
         let phase = match step {
-            Step::Claimed(claim) => {
+            CallStage::Claimed(claim) => {
                 self.calls.insert(
                     key,
                     Entry {
@@ -292,9 +294,9 @@ impl State {
                 );
                 return;
             }
-            Step::Started => Phase::Started,
-            Step::Finished(result) => Phase::Finished(result),
-            Step::Acknowledged => {
+            CallStage::Started => Phase::Started,
+            CallStage::Finished(result) => Phase::Finished(result),
+            CallStage::Acknowledged => {
                 self.acknowledged += 1;
                 Phase::Acknowledged {
                     order: self.acknowledged,
@@ -331,16 +333,20 @@ impl State {
 
 impl Entry {
     /// The steps that lead to what is known, as they would have been written.
-    fn records(&self, key: &CallKey) -> Vec<Record> {
+    fn records(&self, key: &CallKey) -> Vec<JournalRecord> {
         let steps = match &self.phase {
             Phase::Claimed => vec![],
-            Phase::Started | Phase::Unknown => vec![Step::Started],
-            Phase::Finished(result) => vec![Step::Started, Step::Finished(result.clone())],
-            Phase::Acknowledged { .. } => vec![Step::Acknowledged],
+            Phase::Started | Phase::Unknown => vec![CallStage::Started],
+            Phase::Finished(result) => {
+                vec![CallStage::Started, CallStage::Finished(result.clone())]
+            }
+            Phase::Acknowledged { .. } => vec![CallStage::Acknowledged],
         };
-        let steps = [Step::Claimed(self.claim.clone())].into_iter().chain(steps);
+        let steps = [CallStage::Claimed(self.claim.clone())]
+            .into_iter()
+            .chain(steps);
         steps
-            .map(|step| Record {
+            .map(|step| JournalRecord {
                 key: key.clone(),
                 at: self.since,
                 step,

@@ -18,7 +18,7 @@ mod walk;
 mod workspace;
 
 pub use error::OpenError;
-pub use journal::{CallKey, Claim, Journal, JournalError, OpenCall};
-pub use options::{Bounds, Limits, Network, Options};
+pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
+pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
 pub use workspace::{Call, Workspace};

@@ -13,7 +13,7 @@ use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt};
 
-use crate::error::{Access, OpenError, Refusal};
+use crate::error::{OpenError, PathAction, ToolRefusal};
 
 const MAX_PATH_BYTES: usize = 4096;
 
@@ -29,7 +29,7 @@ pub(crate) struct Root {
 }
 
 /// Something that exists beneath the root.
-pub(crate) struct Place {
+pub(crate) struct ExistingPath {
     pub folder: Dir,
     /// Its name in `folder`; `.` for the root itself.
     pub name: OsString,
@@ -38,8 +38,8 @@ pub(crate) struct Place {
 }
 
 /// A place that may not exist yet.
-pub(crate) enum Target {
-    Existing(Place),
+pub(crate) enum TargetPath {
+    Existing(ExistingPath),
     New {
         /// The deepest folder of the path that exists.
         base: Dir,
@@ -104,35 +104,39 @@ impl Root {
             .is_ok_and(|metadata| identity(&metadata) == self.identity)
     }
 
-    pub fn existing(&self, path: &str, access: Access) -> Result<Place, Refusal> {
+    pub fn existing(&self, path: &str, access: PathAction) -> Result<ExistingPath, ToolRefusal> {
         let relative = self.relative(path)?;
         let real = self
             .dir
             .canonicalize(&relative)
-            .map_err(|error| Refusal::from_io(path, access, error))?;
+            .map_err(|error| ToolRefusal::from_io(path, access, error))?;
         self.place(path, &real, access)
     }
 
     /// An existing folder, opened.
-    pub fn folder(&self, path: &str) -> Result<(Dir, PathBuf), Refusal> {
-        let place = self.existing(path, Access::Read)?;
+    pub fn folder(&self, path: &str) -> Result<(Dir, PathBuf), ToolRefusal> {
+        let place = self.existing(path, PathAction::Read)?;
         if !place.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Refusal::NotAFolder(path.to_owned()));
+            return Err(ToolRefusal::NotAFolder(path.to_owned()));
         }
         let folder = place
             .open_folder()
-            .map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+            .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
         Ok((folder, place.real))
     }
 
-    pub fn target(&self, path: &str) -> Result<Target, Refusal> {
+    pub fn target(&self, path: &str) -> Result<TargetPath, ToolRefusal> {
         let relative = self.relative(path)?;
-        let refused = |error| Refusal::from_io(path, Access::Write, error);
+        let refused = |error| ToolRefusal::from_io(path, PathAction::Write, error);
         match self.dir.canonicalize(&relative) {
-            Ok(real) => return self.place(path, &real, Access::Write).map(Target::Existing),
+            Ok(real) => {
+                return self
+                    .place(path, &real, PathAction::Write)
+                    .map(TargetPath::Existing);
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
             Err(_) if self.dir.symlink_metadata(&relative).is_ok() => {
-                return Err(Refusal::Dangling(path.to_owned()));
+                return Err(ToolRefusal::Dangling(path.to_owned()));
             }
             Err(_) => {}
         }
@@ -148,8 +152,8 @@ impl Root {
                 Err(error) => return Err(refused(error)),
             };
             let rest = relative.strip_prefix(ancestor).unwrap_or(&relative);
-            let missing = plain_names(rest).ok_or_else(|| Refusal::Missing(path.to_owned()))?;
-            let place = self.place(path, &real, Access::Write)?;
+            let missing = plain_names(rest).ok_or_else(|| ToolRefusal::Missing(path.to_owned()))?;
+            let place = self.place(path, &real, PathAction::Write)?;
             let base_real = place.real.clone();
             let all: PathBuf = base_real
                 .iter()
@@ -157,34 +161,34 @@ impl Root {
                 .collect();
             self.check_private(path, &all)?;
             let base = place.open_folder().map_err(refused)?;
-            return Ok(Target::New {
+            return Ok(TargetPath::New {
                 base,
                 base_real,
                 missing,
             });
         }
-        Err(Refusal::Missing(path.to_owned()))
+        Err(ToolRefusal::Missing(path.to_owned()))
     }
 
     /// A caller's path as one relative to the root. Whether it stays beneath it is found out by
     /// resolving.
-    fn relative(&self, path: &str) -> Result<PathBuf, Refusal> {
+    fn relative(&self, path: &str) -> Result<PathBuf, ToolRefusal> {
         if path.len() > MAX_PATH_BYTES {
             let shown: String = path.chars().take(80).collect();
-            return Err(Refusal::TooLong {
+            return Err(ToolRefusal::TooLong {
                 path: format!("{shown}…"),
                 max_bytes: MAX_PATH_BYTES,
             });
         }
         if path.contains('\0') {
-            return Err(Refusal::Nul(path.replace('\0', "\u{fffd}")));
+            return Err(ToolRefusal::Nul(path.replace('\0', "\u{fffd}")));
         }
         let given = Path::new(path);
         let relative = if given.is_absolute() {
             let inside = given
                 .strip_prefix(&self.path)
                 .or_else(|_| given.strip_prefix(&self.given));
-            inside.map_err(|_| Refusal::Outside(path.to_owned()))?
+            inside.map_err(|_| ToolRefusal::Outside(path.to_owned()))?
         } else {
             given
         };
@@ -195,16 +199,21 @@ impl Root {
         })
     }
 
-    fn place(&self, path: &str, real: &Path, access: Access) -> Result<Place, Refusal> {
-        let names = plain_names(real).ok_or_else(|| Refusal::Outside(path.to_owned()))?;
+    fn place(
+        &self,
+        path: &str,
+        real: &Path,
+        access: PathAction,
+    ) -> Result<ExistingPath, ToolRefusal> {
+        let names = plain_names(real).ok_or_else(|| ToolRefusal::Outside(path.to_owned()))?;
         let real: PathBuf = names.iter().collect();
         self.check_private(path, &real)?;
         let mut folder = self
             .dir
             .try_clone()
-            .map_err(|error| Refusal::from_io(path, access, error))?;
+            .map_err(|error| ToolRefusal::from_io(path, access, error))?;
         let Some((name, parents)) = names.split_last() else {
-            return Ok(Place {
+            return Ok(ExistingPath {
                 folder,
                 name: OsString::from("."),
                 real,
@@ -215,28 +224,28 @@ impl Root {
                 .open_dir_nofollow(parent)
                 .map_err(|error| match error.kind() {
                     io::ErrorKind::NotADirectory | io::ErrorKind::NotFound => {
-                        Refusal::Swapped(path.to_owned())
+                        ToolRefusal::Swapped(path.to_owned())
                     }
-                    _ => Refusal::from_io(path, access, error),
+                    _ => ToolRefusal::from_io(path, access, error),
                 })?;
         }
-        Ok(Place {
+        Ok(ExistingPath {
             folder,
             name: name.clone(),
             real,
         })
     }
 
-    fn check_private(&self, path: &str, real: &Path) -> Result<(), Refusal> {
+    fn check_private(&self, path: &str, real: &Path) -> Result<(), ToolRefusal> {
         if self.is_private(real) {
-            Err(Refusal::Private(path.to_owned()))
+            Err(ToolRefusal::Private(path.to_owned()))
         } else {
             Ok(())
         }
     }
 }
 
-impl Place {
+impl ExistingPath {
     /// Of the thing itself, were it a link by now.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.folder.symlink_metadata(&self.name)
@@ -250,24 +259,24 @@ impl Place {
         }
     }
 
-    pub fn open_file(&self, path: &str) -> Result<File, Refusal> {
+    pub fn open_file(&self, path: &str) -> Result<File, ToolRefusal> {
         open_file(&self.folder, self.name.as_ref(), path)
     }
 }
 
 /// A regular file in `folder`, for reading; a link is not followed, and a pipe or device is never
 /// waited for.
-pub(crate) fn open_file(folder: &Dir, name: &Path, path: &str) -> Result<File, Refusal> {
-    let refused = |error| Refusal::from_io(path, Access::Read, error);
+pub(crate) fn open_file(folder: &Dir, name: &Path, path: &str) -> Result<File, ToolRefusal> {
+    let refused = |error| ToolRefusal::from_io(path, PathAction::Read, error);
     if !folder.symlink_metadata(name).map_err(refused)?.is_file() {
-        return Err(Refusal::NotAFile(path.to_owned()));
+        return Err(ToolRefusal::NotAFile(path.to_owned()));
     }
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No);
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = folder.open_with(name, &options).map_err(refused)?;
     if !file.metadata().map_err(refused)?.is_file() {
-        return Err(Refusal::NotAFile(path.to_owned()));
+        return Err(ToolRefusal::NotAFile(path.to_owned()));
     }
     Ok(file)
 }

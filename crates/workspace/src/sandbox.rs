@@ -31,11 +31,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::options::{Bounds, Limits};
+use crate::options::{Bounds, WorkspaceLimits};
 
-pub(crate) use boundary::{Boundary, Job};
-pub(crate) use guard::Protected;
-pub(crate) use run::{Ending, Finished, run};
+pub(crate) use boundary::{Boundary, SupervisorJob};
+pub(crate) use guard::GuardedPaths;
+pub(crate) use run::{CommandEnd, Finished, run};
 pub use supervisor::sandbox_exec;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -167,17 +167,17 @@ impl Sandbox {
     pub async fn probe(&self, launcher: &Launcher) -> Result<(), String> {
         let inside = tempfile::tempdir().map_err(|error| error.to_string())?;
         let outside = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let job = Job {
+        let job = SupervisorJob {
             sandbox: self.clone(),
             boundary: Boundary {
                 readable: view::system(),
                 writable: vec![inside.path().to_owned()],
                 ..Boundary::default()
             },
-            protected: Protected {
+            protected: GuardedPaths {
                 root: inside.path().to_owned(),
                 baselines: outside.path().join("guard"),
-                ..Protected::default()
+                ..GuardedPaths::default()
             },
             bounds: Bounds::default(),
             command: format!("echo a >a && ! echo b >'{}/b'", outside.path().display()),
@@ -189,17 +189,17 @@ impl Sandbox {
             &job,
             PROBE_TIMEOUT,
             &CancellationToken::new(),
-            &Limits::default(),
+            &WorkspaceLimits::default(),
         )
         .await;
         match finished.ending {
-            Ending::Exited(0)
+            CommandEnd::Exited(0)
                 if inside.path().join("a").exists() && !outside.path().join("b").exists() =>
             {
                 Ok(())
             }
-            Ending::NotStarted(reason) => Err(reason),
-            Ending::Exited(_) if !finished.stderr.trim().is_empty() => {
+            CommandEnd::NotStarted(reason) => Err(reason),
+            CommandEnd::Exited(_) if !finished.stderr.trim().is_empty() => {
                 Err(finished.stderr.trim().to_owned())
             }
             ending => Err(format!(

@@ -28,7 +28,7 @@ pub(crate) enum Fingerprint {
 }
 
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Files>);
+pub(crate) struct SeenFiles(Mutex<Files>);
 
 #[derive(Default)]
 struct Files {
@@ -65,7 +65,7 @@ impl Fingerprint {
     }
 }
 
-impl Seen {
+impl SeenFiles {
     pub fn remember(&self, real: &Path, fingerprint: Fingerprint) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if files

@@ -13,16 +13,16 @@ use std::path::Path;
 use globset::{GlobBuilder, GlobMatcher};
 use serde_json::{Value, json};
 
-use crate::error::Refusal;
+use crate::error::ToolRefusal;
 
 pub(crate) use command::{Approved, Commands, execute, prepare, programs_of_git};
 pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
 pub(crate) use search::search_in_code;
-pub(crate) use write::{Written, create_directory, write_file};
+pub(crate) use write::{WrittenPath, create_directory, write_file};
 
-pub(crate) fn refused(refusal: &Refusal) -> Value {
+pub(crate) fn refused(refusal: &ToolRefusal) -> Value {
     json!({"success": false, "error": refusal.to_string()})
 }
 
@@ -34,12 +34,12 @@ struct FilePattern {
 }
 
 impl FilePattern {
-    fn new(pattern: &str) -> Result<Self, Refusal> {
+    fn new(pattern: &str) -> Result<Self, ToolRefusal> {
         let is_path = pattern.contains('/');
         let glob = GlobBuilder::new(pattern.trim_start_matches("./"))
             .literal_separator(true)
             .build();
-        let glob = glob.map_err(|error| Refusal::Pattern {
+        let glob = glob.map_err(|error| ToolRefusal::Pattern {
             pattern: pattern.to_owned(),
             reason: error.to_string(),
         })?;

@@ -31,7 +31,7 @@ pub(crate) enum WalkEnd {
     Cancelled,
 }
 
-pub(crate) struct Entry<'a> {
+pub(crate) struct WalkEntry<'a> {
     pub folder: &'a Dir,
     pub name: &'a Path,
     /// From the root.
@@ -59,7 +59,7 @@ pub(crate) fn walk(
     start_real: &Path,
     is_recursive: bool,
     cancel: &CancellationToken,
-    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> ControlFlow<()>,
 ) -> io::Result<WalkEnd> {
     let rules = Rules::above(root, start_real);
     let (mut visited, mut is_cut) = (0, false);
@@ -73,7 +73,7 @@ pub(crate) fn walk(
         if visited > MAX_VISITED {
             return Ok(WalkEnd::Cut);
         }
-        let entry = Entry {
+        let entry = WalkEntry {
             folder: &next.folder,
             name: next.name.as_ref(),
             real: &next.real,

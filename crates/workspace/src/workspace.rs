@@ -9,12 +9,12 @@ use codelab_protocol::{Tool, ToolArguments, UserId};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{OpenError, Refusal};
-use crate::options::{Limits, Options};
+use crate::error::{OpenError, ToolRefusal};
+use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
-use crate::seen::Seen;
-use crate::tools::{self, Approved, Commands, Written};
+use crate::seen::SeenFiles;
+use crate::tools::{self, Approved, Commands, WrittenPath};
 
 /// The user's files, and the hands that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -24,10 +24,10 @@ pub struct Workspace {
 
 struct Shared {
     root: Root,
-    seen: Seen,
+    seen: SeenFiles,
     user_id: Option<UserId>,
     policy: Policy,
-    limits: Limits,
+    limits: WorkspaceLimits,
     commands: Commands,
 }
 
@@ -43,10 +43,10 @@ pub struct Call<'a> {
 
 impl Workspace {
     /// Opens the root; from here on it is known by its handle and not by its name.
-    pub fn open(root: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+    pub fn open(root: impl AsRef<Path>, options: WorkspaceOptions) -> Result<Self, OpenError> {
         let hidden = secrets::hidden(&options);
         let root = Root::open(root.as_ref(), &hidden)?;
-        let Options {
+        let WorkspaceOptions {
             user_id,
             ref policy,
             ref limits,
@@ -60,7 +60,7 @@ impl Workspace {
         Ok(Self {
             shared: Arc::new(Shared {
                 root,
-                seen: Seen::default(),
+                seen: SeenFiles::default(),
                 user_id,
                 policy,
                 limits,
@@ -166,9 +166,9 @@ impl Workspace {
         done.unwrap_or_else(|refusal| tools::refused(&refusal))
     }
 
-    fn check(&self, call: Call<'_>) -> Result<(), Refusal> {
+    fn check(&self, call: Call<'_>) -> Result<(), ToolRefusal> {
         match (call.user_id, self.shared.user_id) {
-            (Some(named), Some(own)) if named != own => Err(Refusal::WrongUser(named)),
+            (Some(named), Some(own)) if named != own => Err(ToolRefusal::WrongUser(named)),
             _ => Ok(()),
         }
     }
@@ -178,9 +178,9 @@ impl Workspace {
         arguments: ToolArguments,
         approved: Approved,
         cancel: CancellationToken,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ToolRefusal> {
         if cancel.is_cancelled() {
-            return Err(Refusal::Cancelled);
+            return Err(ToolRefusal::Cancelled);
         }
         let shared = Arc::clone(&self.shared);
         if let ToolArguments::ExecuteCommand(command) = arguments {
@@ -195,9 +195,9 @@ impl Workspace {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    let failed = |error| Refusal::Io {
+    work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
+) -> Result<T, ToolRefusal> {
+    let failed = |error| ToolRefusal::Io {
         what: "the tool failed".to_owned(),
         source: std::io::Error::other(error),
     };
@@ -209,13 +209,13 @@ impl Shared {
     /// very content.
     fn write(
         &self,
-        write: impl FnOnce() -> Result<(Value, Written), Refusal>,
-    ) -> Result<Value, Refusal> {
+        write: impl FnOnce() -> Result<(Value, WrittenPath), ToolRefusal>,
+    ) -> Result<Value, ToolRefusal> {
         let gate = self.commands.gate(&self.root)?;
         let (value, written) = write()?;
         let Some(gate) = gate else { return Ok(value) };
         let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
-        let Written {
+        let WrittenPath {
             real,
             content,
             mode,
@@ -230,7 +230,7 @@ impl Shared {
         &self,
         arguments: &ToolArguments,
         cancel: &CancellationToken,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ToolRefusal> {
         let Self {
             root,
             seen,
@@ -249,17 +249,19 @@ impl Shared {
                 self.write(|| tools::create_directory(root, policy, path))
             }
             ToolArguments::ExecuteCommand(_) => {
-                Err(Refusal::NotOurs(Tool::ExecuteCommand.as_str()))
+                Err(ToolRefusal::NotOurs(Tool::ExecuteCommand.as_str()))
             }
             ToolArguments::AttemptCompletion { .. } => {
-                Err(Refusal::NotOurs(Tool::AttemptCompletion.as_str()))
+                Err(ToolRefusal::NotOurs(Tool::AttemptCompletion.as_str()))
             }
             ToolArguments::AskFollowupQuestion { .. } => {
-                Err(Refusal::NotOurs(Tool::AskFollowupQuestion.as_str()))
+                Err(ToolRefusal::NotOurs(Tool::AskFollowupQuestion.as_str()))
             }
-            ToolArguments::SwitchMode(_) => Err(Refusal::NotOurs(Tool::SwitchMode.as_str())),
-            ToolArguments::Echo { .. } => Err(Refusal::NotOurs(Tool::Echo.as_str())),
-            ToolArguments::Calculator { .. } => Err(Refusal::NotOurs(Tool::Calculator.as_str())),
+            ToolArguments::SwitchMode(_) => Err(ToolRefusal::NotOurs(Tool::SwitchMode.as_str())),
+            ToolArguments::Echo { .. } => Err(ToolRefusal::NotOurs(Tool::Echo.as_str())),
+            ToolArguments::Calculator { .. } => {
+                Err(ToolRefusal::NotOurs(Tool::Calculator.as_str()))
+            }
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codelab_protocol::{SessionId, Timestamp, TurnId};
+use codelab_protocol::{SessionId, SessionKind, Timestamp, TurnId};
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
 };
 use tokio::task::JoinSet;
 
@@ -74,8 +74,8 @@ impl Stored {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let key = SessionKey::allocate(now_ms as i64, number as u32);
         let mut commit = append(key, 1);
-        commit.create = Some(NewSession {
-            realm: Realm::Runtime,
+        commit.create = Some(NewSessionRow {
+            realm: SessionKind::Runtime,
             session_id: SessionId::parse(&format!("bench-{number:016x}"))?,
             user_id: None,
             project_id: None,

@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Target;
-pub use turns::{Kind, Until};
+use crate::wire::LoadTarget;
+pub use turns::{RunUntil, TurnKind};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    pub target: Target,
-    pub work: Work,
+    pub target: LoadTarget,
+    pub work: LoadWork,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Work {
+pub enum LoadWork {
     /// A closed loop: each worker begins its next turn when its last has ended.
     Turns {
-        kind: Kind,
+        kind: TurnKind,
         workers: usize,
-        until: Until,
-        pace: Pace,
+        until: RunUntil,
+        pace: ModelPace,
         prefix: String,
     },
     /// Readers of sessions' events, first idle, then told things.
@@ -41,7 +41,7 @@ pub enum Work {
     Plans {
         model: String,
         count: usize,
-        pace: Pace,
+        pace: ModelPace,
     },
     /// An agent's memory is filled, then searched, one search after the other.
     Searches {
@@ -52,14 +52,14 @@ pub enum Work {
 
 /// Milliseconds the model takes to its first delta, and between deltas.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Pace {
+pub struct ModelPace {
     pub first_ms: u64,
     pub gap_ms: u64,
 }
 
 /// What came of an order.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     pub count: usize,
     pub seconds: f64,
     pub first_ms: Times,
@@ -92,7 +92,7 @@ impl Times {
     }
 }
 
-impl Report {
+impl LoadReport {
     pub fn rate(&self) -> f64 {
         self.count as f64 / self.seconds
     }
@@ -107,14 +107,14 @@ pub async fn run() -> anyhow::Result<()> {
     std::io::stdin().read_line(&mut order)?;
     let Order { target, work } = serde_json::from_str(&order)?;
     let report = match work {
-        Work::Turns {
+        LoadWork::Turns {
             kind,
             workers,
             until,
             pace,
             prefix,
         } => turns::run(&target, kind, workers, until, pace, &prefix).await?,
-        Work::Streams {
+        LoadWork::Streams {
             sessions,
             readers,
             events_per_second,
@@ -131,8 +131,8 @@ pub async fn run() -> anyhow::Result<()> {
             )
             .await?
         }
-        Work::Plans { model, count, pace } => plans::run(&target, &model, count, pace).await?,
-        Work::Searches {
+        LoadWork::Plans { model, count, pace } => plans::run(&target, &model, count, pace).await?,
+        LoadWork::Searches {
             interactions,
             searches,
         } => searches::run(&target, interactions, searches).await?,

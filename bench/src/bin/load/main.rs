@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
-use postgres::Postgres;
+use postgres::PostgresServer;
 use process::Served;
 use suite::{Size, Suite};
 
@@ -138,7 +138,7 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
     for database in &options.databases {
         let postgres = match database {
             Database::Sqlite => None,
-            Database::Postgres => Some(Postgres::start(&options.dir)?),
+            Database::Postgres => Some(PostgresServer::start(&options.dir)?),
         };
         let name = if postgres.is_some() {
             "PostgreSQL"

@@ -13,7 +13,7 @@ const MAX_CONNECTIONS: u32 = 200;
 const MAINTENANCE: &str = "postgres";
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-pub struct Postgres {
+pub struct PostgresServer {
     /// Of the database that is always there.
     url: String,
     made: AtomicUsize,
@@ -22,7 +22,7 @@ pub struct Postgres {
     home: TempDir,
 }
 
-impl Postgres {
+impl PostgresServer {
     pub fn start(dir: &Path) -> anyhow::Result<Self> {
         let programs =
             programs().context("PostgreSQL is missing (on Debian: apt-get install postgresql)")?;
@@ -117,7 +117,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         let db = self.home.path().join("db");
         if let Err(error) = self.run("pg_ctl", &["--mode=immediate", "stop", "--pgdata"], &db) {

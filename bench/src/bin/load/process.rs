@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::generate::{Order, PAUSE, Report};
-use crate::wire::{Access, Target, Wire};
+use crate::generate::{LoadReport, Order, PAUSE};
+use crate::wire::{LoadAccess, LoadTarget, Wire};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
@@ -58,26 +58,26 @@ impl Served {
         })
     }
 
-    pub fn target(&self) -> Target {
-        Target {
+    pub fn target(&self) -> LoadTarget {
+        LoadTarget {
             addr: self.addr.clone(),
-            access: Access::Nobody,
+            access: LoadAccess::Nobody,
         }
     }
 
-    pub fn usage(&self) -> anyhow::Result<Usage> {
-        Usage::of(self.child.id().context("the process has ended")?)
+    pub fn usage(&self) -> anyhow::Result<ProcessUsage> {
+        ProcessUsage::of(self.child.id().context("the process has ended")?)
     }
 }
 
 /// What a process has used of the machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Usage {
+pub struct ProcessUsage {
     pub cpu_seconds: f64,
     pub resident_kib: f64,
 }
 
-impl Usage {
+impl ProcessUsage {
     fn of(process: u32) -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
         // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and
@@ -142,15 +142,15 @@ impl CodeLab {
     }
 
     /// As the gateway: the runtime API.
-    pub fn gateway(&self) -> Target {
-        Target {
+    pub fn gateway(&self) -> LoadTarget {
+        LoadTarget {
             addr: self.served.addr.clone(),
-            access: Access::InternalKey(KEY.to_owned()),
+            access: LoadAccess::InternalKey(KEY.to_owned()),
         }
     }
 
     /// As the first user.
-    pub async fn user(&self) -> anyhow::Result<Target> {
+    pub async fn user(&self) -> anyhow::Result<LoadTarget> {
         let mut token = Command::new(&self.program);
         token
             .env_clear()
@@ -163,13 +163,13 @@ impl CodeLab {
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
-        Ok(Target {
+        Ok(LoadTarget {
             addr: self.served.addr.clone(),
-            access: Access::Token(token),
+            access: LoadAccess::Token(token),
         })
     }
 
-    pub fn usage(&self) -> anyhow::Result<Usage> {
+    pub fn usage(&self) -> anyhow::Result<ProcessUsage> {
         self.served.usage()
     }
 
@@ -190,7 +190,7 @@ impl CodeLab {
     }
 }
 
-async fn healthy(target: &Target) -> anyhow::Result<()> {
+async fn healthy(target: &LoadTarget) -> anyhow::Result<()> {
     let waiting = async {
         loop {
             let health: Value = Wire::open(target)
@@ -248,7 +248,7 @@ impl Generator {
     }
 
     /// Goes on to the end, whatever pauses are left.
-    pub async fn report(mut self) -> anyhow::Result<Report> {
+    pub async fn report(mut self) -> anyhow::Result<LoadReport> {
         let mut line = PAUSE.to_owned();
         while line == PAUSE {
             self.go_on().await?;

@@ -19,13 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where to, and as whom.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Target {
+pub struct LoadTarget {
     pub addr: String,
-    pub access: Access,
+    pub access: LoadAccess,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Access {
+pub enum LoadAccess {
     Nobody,
     InternalKey(String),
     Token(String),
@@ -33,7 +33,7 @@ pub enum Access {
 
 pub struct Wire {
     sender: SendRequest<Full<Bytes>>,
-    target: Target,
+    target: LoadTarget,
     /// The last answer's body; used again for the next.
     pub body: Vec<u8>,
 }
@@ -45,7 +45,7 @@ pub struct Streamed {
 }
 
 impl Wire {
-    pub async fn open(target: &Target) -> anyhow::Result<Self> {
+    pub async fn open(target: &LoadTarget) -> anyhow::Result<Self> {
         let socket = TcpStream::connect(&target.addr)
             .await
             .with_context(|| target.addr.clone())?;
@@ -163,11 +163,11 @@ impl Wire {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match &self.target.access {
-            Access::Nobody => {}
-            Access::InternalKey(key) => {
+            LoadAccess::Nobody => {}
+            LoadAccess::InternalKey(key) => {
                 drop(headers.insert("x-internal-auth", HeaderValue::from_str(key)?))
             }
-            Access::Token(token) => {
+            LoadAccess::Token(token) => {
                 headers.insert(
                     AUTHORIZATION,
                     HeaderValue::from_str(&format!("Bearer {token}"))?,

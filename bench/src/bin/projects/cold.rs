@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use codelab_client::{Access, Client, Method};
+use codelab_client::{Client, Credentials, Method};
 use codelab_testkit::announced_url;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ impl Cold {
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
-        let client = Client::new(&url, Access::Bearer(token))?;
+        let client = Client::new(&url, Credentials::Bearer(token))?;
         Ok(Self {
             client,
             child,

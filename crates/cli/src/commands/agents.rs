@@ -9,7 +9,7 @@ use codelab_client::Client;
 use codelab_protocol::{ProjectAgent, ProjectId};
 use codelab_server::check_agent;
 
-use super::connection::{Target, WhenMissing};
+use super::connection::{ServerTarget, WhenMissing};
 use super::{project_id, say};
 use crate::import::{self, Definition};
 
@@ -17,13 +17,13 @@ use crate::import::{self, Definition};
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Subcommand)]
-pub enum Agents {
+pub enum AgentsCommand {
     /// Add agents from Markdown files with front matter, or from a .roomodes file
-    Import(Import),
+    Import(ImportAgents),
 }
 
 #[derive(Args)]
-pub struct Import {
+pub struct ImportAgents {
     /// Markdown files with front matter, or .roomodes files (YAML or JSON)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Import {
     #[arg(long)]
     update: bool,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
 /// What became of one definition.
@@ -45,7 +45,7 @@ enum Outcome {
     Failed(String),
 }
 
-impl Agents {
+impl AgentsCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Import(import) = self;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -55,7 +55,7 @@ impl Agents {
     }
 }
 
-impl Import {
+impl ImportAgents {
     /// Every definition is read and checked before anything is sent: one that is wrong keeps all of
     /// them out.
     async fn run(self) -> anyhow::Result<ExitCode> {

@@ -5,27 +5,27 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use codelab_server::{MasterKey, Settings};
-use codelab_store::audit_chain::{ChainOf, Verified};
+use codelab_store::audit_chain::{ChainOwner, Verified};
 use codelab_store::{AuditSealed, AuditSession, Store, StoreOptions};
 
-use super::{Place, say};
+use super::{ServerPaths, say};
 
 /// Sessions read at once.
 const PAGE: usize = 500;
 
 #[derive(Subcommand)]
-pub enum Audit {
+pub enum AuditCommand {
     /// Check that no decision was changed, removed or added
-    Verify(Verify),
+    Verify(VerifyAudit),
 }
 
 #[derive(Args)]
-pub struct Verify {
+pub struct VerifyAudit {
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Audit {
+impl AuditCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Verify(verify) = self;
         let settings = verify.place.settings(None)?;
@@ -110,7 +110,7 @@ async fn check(store: &Store, session: &AuditSession) -> anyhow::Result<Result<V
         )));
     };
     let verified = store
-        .verify_audit(ChainOf {
+        .verify_audit(ChainOwner {
             key: session.key,
             realm: *realm,
             session_id: id,

@@ -8,17 +8,17 @@ use clap::Args;
 use codelab_server::{MasterKey, audit_sealed_file};
 use codelab_store::{DatabaseUrl, Store, StoreOptions, restore_sqlite};
 
-use super::{Place, say};
+use super::{ServerPaths, say};
 
 #[derive(Args)]
-pub struct Backup {
+pub struct BackupCommand {
     /// The file to write; it must not exist
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Backup {
+impl BackupCommand {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let settings = self.place.settings(None)?;
@@ -43,14 +43,14 @@ impl Backup {
 }
 
 #[derive(Args)]
-pub struct Restore {
+pub struct RestoreCommand {
     /// A file that `codelab backup` wrote
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Restore {
+impl RestoreCommand {
     /// Only while the server is stopped.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let settings = self.place.settings(None)?;

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 
 use clap::Args;
 use codelab_protocol::SessionId;
-use codelab_terminal::chat::{self, ChatOptions};
-use codelab_terminal::{Hands, Serves};
-use codelab_workspace::{Launcher, Options, Workspace};
+use codelab_terminal::ui::{self, UiOptions};
+use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, Target, WhenMissing};
-use super::hands::{HandsFlags, MAX_QUESTIONS, SANDBOX_EXEC};
+use super::connection::{ServerConnection, ServerTarget, WhenMissing};
+use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, ToolRunnerFlags};
 use crate::logs;
 
 const LOG_FILE: &str = "chat.log";
 
 #[derive(Args)]
-pub struct Chat {
+pub struct ChatCommand {
     /// The folder your agents work in; nothing outside of it is touched
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
@@ -25,12 +25,12 @@ pub struct Chat {
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
     #[command(flatten)]
-    hands: HandsFlags,
+    hands: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
-impl Chat {
+impl ChatCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // The screen is the person's.
         let _logs = logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
@@ -52,24 +52,35 @@ impl Chat {
         code
     }
 
-    async fn talk(mut self, connection: Connection, is_own_server: bool) -> anyhow::Result<()> {
+    async fn talk(
+        mut self,
+        connection: ServerConnection,
+        is_own_server: bool,
+    ) -> anyhow::Result<()> {
         if let (Some(session), None) = (&self.session, self.hands.project) {
-            self.hands.project = Some(connection.client.chat(session).await?.session.project_id);
+            self.hands.project = Some(
+                connection
+                    .client
+                    .project_session(session)
+                    .await?
+                    .session
+                    .project_id,
+            );
         }
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
         let hands = self
             .hands
-            .start(&connection, self.workspace, Serves::Named, Some(ask))
+            .start(&connection, self.workspace, ServedCalls::Named, Some(ask))
             .await?;
         let data_dir = connection.data_dir.clone();
-        let options = Options {
+        let options = WorkspaceOptions {
             data_dir: Some(data_dir.clone()),
-            ..Options::new(Launcher::current([SANDBOX_EXEC])?)
+            ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
         };
         let preview = Workspace::open(hands.workspace(), options)?;
         let welcome = welcome(&connection, &hands, is_own_server).await;
         let client = connection.client.clone();
-        Ok(chat::run(ChatOptions {
+        Ok(ui::run(UiOptions {
             client,
             hands,
             questions,
@@ -83,7 +94,11 @@ impl Chat {
 }
 
 /// Where everything is, in a few lines.
-async fn welcome(connection: &Connection, hands: &Hands, is_own_server: bool) -> Vec<String> {
+async fn welcome(
+    connection: &ServerConnection,
+    hands: &ToolRunner,
+    is_own_server: bool,
+) -> Vec<String> {
     let server = if is_own_server {
         "a server inside this program"
     } else {

@@ -8,18 +8,18 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 #[derive(Args)]
-pub struct Completions {
+pub struct CompletionsCommand {
     /// For bash: `codelab completions bash > ~/.local/share/bash-completion/completions/codelab`
     shell: Shell,
 }
 
 #[derive(Args)]
-pub struct Man {
+pub struct ManCommand {
     /// A command, such as `serve`; without it the page of the program itself
     command: Vec<String>,
 }
 
-impl Completions {
+impl CompletionsCommand {
     pub fn run(self, mut program: Command) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut program, "codelab", &mut script);
@@ -27,7 +27,7 @@ impl Completions {
     }
 }
 
-impl Man {
+impl ManCommand {
     pub fn run(self, mut program: Command) -> anyhow::Result<ExitCode> {
         program.build();
         let mut page_of = program;

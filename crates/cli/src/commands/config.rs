@@ -7,19 +7,19 @@ use codelab_policy::visible;
 use codelab_server::{ShownSetting, Source};
 use serde_json::{Value, json};
 
-use super::{Place, complain, say};
+use super::{ServerPaths, complain, say};
 
 /// Longer values push what follows them to the right.
 const MAX_VALUE_WIDTH: usize = 40;
 
 #[derive(Subcommand)]
-pub enum Config {
+pub enum ConfigCommand {
     /// Print every setting, its value and where it comes from; secrets are hidden
-    Show(Show),
+    Show(ShowConfig),
 }
 
 #[derive(Args)]
-pub struct Show {
+pub struct ShowConfig {
     /// Only what somebody set: no defaults
     #[arg(long)]
     set: bool,
@@ -27,10 +27,10 @@ pub struct Show {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Config {
+impl ConfigCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Show(show) = self;
         let explained = show.place.explain();

@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
-use codelab_client::{Access, Client, ClientError};
+use codelab_client::{Client, ClientError, Credentials};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
 use serde_json::Value;
 
-use super::{Place, hint_lines, local_token, note, user_id};
+use super::{ServerPaths, hint_lines, local_token, note, user_id};
 
 /// For a server of this machine; renewed by starting the command again.
 const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -22,7 +22,7 @@ const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
 const OWN_ADDR: &str = "127.0.0.1:0";
 
 #[derive(Args, Clone)]
-pub struct Target {
+pub struct ServerTarget {
     /// The server's address; by default the local server of the data folder
     #[arg(long, value_name = "URL", env = "CODELAB_URL", requires = "token")]
     url: Option<String>,
@@ -38,7 +38,7 @@ pub struct Target {
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
     user: UserId,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
 /// What to do when no local server runs.
@@ -49,7 +49,7 @@ pub enum WhenMissing {
 }
 
 /// A server that answered, and who we are there.
-pub struct Connection {
+pub struct ServerConnection {
     pub client: Client,
     pub url: String,
     /// What tells this server from others, also when its port changes.
@@ -63,16 +63,16 @@ pub struct Connection {
     pub server: Option<Server>,
 }
 
-impl Target {
+impl ServerTarget {
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
         Ok(std::path::absolute(self.place.settings(None)?.data_dir)?)
     }
 
-    pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<Connection> {
+    pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<ServerConnection> {
         let settings = self.place.settings(None)?;
         let data_dir = std::path::absolute(&settings.data_dir)?;
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
-            let client = Client::new(url, Access::Bearer(token.clone()))?;
+            let client = Client::new(url, Credentials::Bearer(token.clone()))?;
             reachable(&client)
                 .await
                 .with_context(|| format!("the server at {url}"))?;
@@ -80,7 +80,7 @@ impl Target {
             let Settings {
                 policy, sandbox, ..
             } = settings;
-            return Ok(Connection {
+            return Ok(ServerConnection {
                 client,
                 url: url.clone(),
                 name,
@@ -101,11 +101,11 @@ impl Target {
         }
     }
 
-    async fn running(&self, settings: &Settings) -> anyhow::Result<Option<Connection>> {
+    async fn running(&self, settings: &Settings) -> anyhow::Result<Option<ServerConnection>> {
         let Some(url) = living_url(&settings.data_dir) else {
             return Ok(None);
         };
-        let connection = self.local(settings, url, Lives::Elsewhere)?;
+        let connection = self.local(settings, url, LocalServer::Elsewhere)?;
         match reachable(&connection.client).await {
             Ok(()) => Ok(Some(connection)),
             // It has just ended.
@@ -114,27 +114,32 @@ impl Target {
         }
     }
 
-    async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
+    async fn own(&self, settings: &Settings) -> anyhow::Result<ServerConnection> {
         let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
         if let Some(hint) = &server.model_hint {
             hint_lines(hint, "codelab …")
                 .iter()
                 .for_each(|line| note(line));
         }
-        let connection = self.local(settings, server.url(), Lives::InThisProcess)?;
-        Ok(Connection {
+        let connection = self.local(settings, server.url(), LocalServer::InThisProcess)?;
+        Ok(ServerConnection {
             server: Some(server),
             ..connection
         })
     }
 
-    fn local(&self, settings: &Settings, url: String, lives: Lives) -> anyhow::Result<Connection> {
+    fn local(
+        &self,
+        settings: &Settings,
+        url: String,
+        lives: LocalServer,
+    ) -> anyhow::Result<ServerConnection> {
         local(settings, self.user, self.token.as_deref(), url, lives)
     }
 }
 
 /// Where a local server runs.
-pub enum Lives {
+pub enum LocalServer {
     InThisProcess,
     Elsewhere,
 }
@@ -146,8 +151,8 @@ pub fn local(
     user: UserId,
     token: Option<&str>,
     url: String,
-    lives: Lives,
-) -> anyhow::Result<Connection> {
+    lives: LocalServer,
+) -> anyhow::Result<ServerConnection> {
     let (token, user_id) = match token {
         Some(token) => (token.to_owned(), subject(token)),
         None => (
@@ -159,10 +164,10 @@ pub fn local(
     let name = format!("local {}", data_dir.display());
     let access = match lives {
         // Its port is its own for as long as anybody asks.
-        Lives::InThisProcess => Access::Bearer(token),
-        Lives::Elsewhere => {
+        LocalServer::InThisProcess => Credentials::Bearer(token),
+        LocalServer::Elsewhere => {
             let (folder, its_url) = (data_dir.clone(), url.clone());
-            Access::BearerWhile(
+            Credentials::BearerWhile(
                 token,
                 Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)),
             )
@@ -170,7 +175,7 @@ pub fn local(
     };
     let client = Client::new(&url, access)?;
     let (policy, sandbox) = (settings.policy.clone(), settings.sandbox.clone());
-    Ok(Connection {
+    Ok(ServerConnection {
         client,
         url,
         name,
@@ -184,7 +189,10 @@ pub fn local(
 
 /// Whether somebody listens who knows this user.
 async fn reachable(client: &Client) -> Result<(), ClientError> {
-    client.chats(None, Some(1), None).await.map(|_| ())
+    client
+        .project_sessions(None, Some(1), None)
+        .await
+        .map(|_| ())
 }
 
 /// Whom a token is for, read without checking it: that is the server's business.

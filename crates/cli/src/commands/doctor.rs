@@ -25,8 +25,8 @@ use codelab_server::{Explained, Settings, ShownSetting, Source};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Place;
-use report::{Finding, Report};
+use super::ServerPaths;
+use report::{DoctorFinding, DoctorReport};
 
 /// What the checks may take beyond the limit that they keep themselves.
 const GRACE: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub const EXIT_CODES: &str =
     "Exit codes: 0 when CodeLab can be used, also with warnings; 1 when there is a problem.";
 
 #[derive(Args)]
-pub struct Doctor {
+pub struct DoctorCommand {
     /// How long each check may take
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     timeout: u64,
@@ -44,7 +44,7 @@ pub struct Doctor {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
 /// What the checks are about.
@@ -54,7 +54,7 @@ struct Subject {
     limit: Duration,
 }
 
-impl Doctor {
+impl DoctorCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -65,9 +65,9 @@ impl Doctor {
         Ok(report.end())
     }
 
-    async fn look(&self) -> Report {
+    async fn look(&self) -> DoctorReport {
         let limit = Duration::from_secs(self.timeout);
-        let mut report = Report::begin(self.json);
+        let mut report = DoctorReport::begin(self.json);
         report.tell(machine::version());
         let place = self.place.clone();
         let read = tokio::task::spawn_blocking(move || place.explain());
@@ -125,7 +125,7 @@ impl Doctor {
 }
 
 /// All parts at once, told in their order.
-async fn parts(subject: Arc<Subject>, report: &mut Report) {
+async fn parts(subject: Arc<Subject>, report: &mut DoctorReport) {
     let limit = subject.limit;
     let deadline = Deadline::after(limit);
     let sandbox = tokio::spawn(sandbox::check());
@@ -138,12 +138,14 @@ async fn parts(subject: Arc<Subject>, report: &mut Report) {
     report.tell(deadline.of(sandbox, || late("sandbox", limit)).await);
     let database = deadline
         .of(database, || {
-            database::Looked::failed(late("database", limit))
+            database::DatabaseCheck::failed(late("database", limit))
         })
         .await;
     report.tell(database.finding);
     let running = deadline
-        .of(running, || running::Looked::failed(late("server", limit)))
+        .of(running, || {
+            running::RunningServerCheck::failed(late("server", limit))
+        })
         .await;
     report.tell(secrets::check(
         &subject,
@@ -153,7 +155,7 @@ async fn parts(subject: Arc<Subject>, report: &mut Report) {
     report.tell(deadline.of(cache, || late("cache", limit)).await);
     report.tell(deadline.of(memory, || late("memory", limit)).await);
     let model = deadline
-        .of(model, || model::Looked::failed(late("model", limit)))
+        .of(model, || model::ModelCheck::failed(late("model", limit)))
         .await;
     report.tell(model.finding);
     report.tell(clock::check(database.clock.into_iter().chain(model.clock)));
@@ -221,9 +223,9 @@ fn name_of(source: &Source) -> String {
     }
 }
 
-fn late(check: &'static str, limit: Duration) -> Finding {
+fn late(check: &'static str, limit: Duration) -> DoctorFinding {
     let found = format!("No answer within {} s.", limit.as_secs());
-    Finding::problem(
+    DoctorFinding::problem(
         check,
         found,
         "Try again with a longer --timeout, and look at what hangs.",

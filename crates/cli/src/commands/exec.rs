@@ -1,7 +1,7 @@
 //! `codelab exec`: one task from a script, from the message to an exit code.
 
 mod approve;
-mod patience;
+mod deadline;
 mod run;
 mod show;
 
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use codelab_protocol::{ClientMessageId, CreateChat, SendMessage, SessionId};
-use codelab_terminal::{Hands, Serves};
+use codelab_protocol::{ClientMessageId, CreateProjectSession, SendMessage, SessionId};
+use codelab_terminal::{ServedCalls, ToolRunner};
 
 use self::approve::Approver;
-use self::patience::Patience;
+use self::deadline::ExecDeadline;
 use self::run::{CANCELLED, Run, WRONG_USAGE};
-use self::show::Show;
-use super::connection::{Connection, Target, WhenMissing};
-use super::hands::HandsFlags;
+use self::show::EventPrinter;
+use super::connection::{ServerConnection, ServerTarget, WhenMissing};
+use super::tool_runner::ToolRunnerFlags;
 use super::{note, random_name};
 use crate::logs;
 
@@ -36,7 +36,7 @@ const PARTING: Duration = Duration::from_millis(500);
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an approval was needed and not given, \
                         4 partly done, 130 cancelled"
 )]
-pub struct Exec {
+pub struct ExecCommand {
     /// What is to be done; `-` reads it from standard input
     #[arg(value_name = "TASK")]
     task: String,
@@ -53,9 +53,9 @@ pub struct Exec {
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: HandsFlags,
+    hands: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,7 +68,7 @@ enum Approve {
     All,
 }
 
-impl Exec {
+impl ExecCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
         // Before anything listens for signals: nobody can take a waiting read back.
@@ -87,7 +87,7 @@ impl Exec {
             .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
-            let mut patience = Patience::new()?;
+            let mut patience = ExecDeadline::new()?;
             let code = self.perform(&connection, &message, &mut patience).await;
             if let Some(server) = connection.server.take() {
                 patience.wait_for(server.stop()).await;
@@ -100,16 +100,20 @@ impl Exec {
 
     async fn perform(
         &self,
-        connection: &Connection,
+        connection: &ServerConnection,
         message: &SendMessage,
-        patience: &mut Patience,
+        patience: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
         let approver = Approver::new(self.approve);
         let Some(begun) = patience.unless(self.begin(connection, &approver)).await else {
             return Ok(ExitCode::from(CANCELLED));
         };
         let (hands, session) = begun?;
-        let show = if self.json { Show::Json } else { Show::Text };
+        let show = if self.json {
+            EventPrinter::Json
+        } else {
+            EventPrinter::Text
+        };
         Run::new(connection.client.clone(), session, hands, approver, show)
             .finish(message, patience)
             .await
@@ -117,19 +121,28 @@ impl Exec {
 
     async fn begin(
         &self,
-        connection: &Connection,
+        connection: &ServerConnection,
         approver: &Approver,
-    ) -> anyhow::Result<(Hands, SessionId)> {
+    ) -> anyhow::Result<(ToolRunner, SessionId)> {
         let questions = Some(approver.questions());
         let hands = self
             .hands
-            .start(connection, self.workspace.clone(), Serves::Named, questions)
+            .start(
+                connection,
+                self.workspace.clone(),
+                ServedCalls::Named,
+                questions,
+            )
             .await?;
-        let chat = CreateChat {
+        let chat = CreateProjectSession {
             project_id: Some(hands.project()),
-            ..CreateChat::default()
+            ..CreateProjectSession::default()
         };
-        let session = connection.client.create_chat(&chat).await?.session_id;
+        let session = connection
+            .client
+            .create_project_session(&chat)
+            .await?
+            .session_id;
         hands.serve(&session);
         Ok((hands, session))
     }

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codelab_client::{Access, Client};
+use codelab_client::{Client, Credentials};
 use codelab_protocol::{Health as Report, HealthStatus};
 use codelab_server::living_url;
 
-use super::{Place, note, say};
+use super::{ServerPaths, note, say};
 
 /// The server answers health requests even if all other connections are busy.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
-pub struct Health {
+pub struct HealthCommand {
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Health {
+impl HealthCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let data_dir = self.place.settings(None)?.data_dir;
         let Some(url) = living_url(&data_dir) else {
@@ -53,7 +53,7 @@ impl Health {
 }
 
 async fn ask(url: &str) -> anyhow::Result<Report> {
-    let client = Client::new(url, Access::None)?;
+    let client = Client::new(url, Credentials::None)?;
     Ok(tokio::time::timeout(ANSWER_TIMEOUT, client.health())
         .await
         .context("did not answer in time")??)

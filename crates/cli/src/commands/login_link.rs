@@ -8,18 +8,18 @@ use codelab_protocol::{Timestamp, UserId};
 use codelab_server::{LoginTicket, Settings, local_url};
 use codelab_store::{DatabaseUrl, Store, StoreOptions};
 
-use super::{Place, now, say};
+use super::{ServerPaths, now, say};
 
 #[derive(Args)]
-pub struct LoginLink {
+pub struct LoginLinkCommand {
     /// The user's number
     #[arg(long, value_name = "N")]
     user: i64,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl LoginLink {
+impl LoginLinkCommand {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Some(user) = UserId::new(self.user) else {

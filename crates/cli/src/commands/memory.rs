@@ -7,21 +7,21 @@ use clap::{Args, Subcommand};
 use codelab_runtime::rebuild_memories;
 use codelab_store::{Store, StoreOptions};
 
-use super::{Place, make_private_files, say};
+use super::{ServerPaths, make_private_files, say};
 
 #[derive(Subcommand)]
-pub enum Memory {
+pub enum MemoryCommand {
     /// Make the memories of all agents anew from the database, while the server is stopped
-    Rebuild(Rebuild),
+    Rebuild(RebuildMemory),
 }
 
 #[derive(Args)]
-pub struct Rebuild {
+pub struct RebuildMemory {
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Memory {
+impl MemoryCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Rebuild(rebuild) = self;
         let settings = rebuild.place.settings(None)?;

@@ -8,12 +8,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
 use codelab_server::Server;
-use codelab_terminal::{Hands, HandsEvent, Serves};
+use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::connection::{self, Lives};
-use super::hands::HandsFlags;
-use super::{Place, StopSignals, hint_lines, make_private_files, say, work};
+use super::connection::{self, LocalServer};
+use super::tool_runner::ToolRunnerFlags;
+use super::{ServerPaths, StopSignals, hint_lines, make_private_files, say, work};
 use crate::logs;
 
 /// Where the system sets no limit.
@@ -21,7 +21,7 @@ pub const MAX_OPEN_FILES: u64 = 1 << 20;
 pub const FEW_OPEN_FILES: u64 = 4096;
 
 #[derive(Args)]
-pub struct Serve {
+pub struct ServeCommand {
     /// Address to listen on [env: CODELAB_ADDR] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "IP:PORT")]
     addr: Option<String>,
@@ -29,12 +29,12 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     #[command(flatten)]
-    hands: HandsFlags,
+    hands: ToolRunnerFlags,
     #[command(flatten)]
-    place: Place,
+    place: ServerPaths,
 }
 
-impl Serve {
+impl ServeCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.workspace.is_none() && (self.hands.project.is_some() || self.hands.network) {
             bail!("--project and --network are for tool calls: name a folder with --workspace");
@@ -56,7 +56,7 @@ impl Serve {
             let said = Announcer::start();
             said.say(announcement(&server));
             said.say(login_announcement(&server).await);
-            let worked = match signals.unless(self.start_hands(&server, &said)).await {
+            let worked = match signals.unless(self.start_tool_runner(&server, &said)).await {
                 Some(Ok(hands)) => {
                     work_until(hands, signals).await;
                     Ok(())
@@ -70,22 +70,27 @@ impl Serve {
         })
     }
 
-    async fn start_hands(
+    async fn start_tool_runner(
         &self,
         server: &Server,
         said: &Announcer,
-    ) -> anyhow::Result<Option<Hands>> {
+    ) -> anyhow::Result<Option<ToolRunner>> {
         let Some(workspace) = &self.workspace else {
             return Ok(None);
         };
         let settings = self.place.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
-        let connection =
-            connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
+        let connection = connection::local(
+            &settings,
+            first,
+            None,
+            server.url(),
+            LocalServer::InThisProcess,
+        )?;
         // The server may not have a terminal, and its own lines are not for asking.
         let hands = self
             .hands
-            .start(&connection, workspace.clone(), Serves::Project, None)
+            .start(&connection, workspace.clone(), ServedCalls::Project, None)
             .await?;
         said.say(work::announcement(&hands, &connection.url));
         Ok(Some(hands))
@@ -112,7 +117,7 @@ fn raise_open_files() {
     }
 }
 
-async fn work_until(hands: Option<Hands>, mut signals: StopSignals) {
+async fn work_until(hands: Option<ToolRunner>, mut signals: StopSignals) {
     let Some(mut hands) = hands else {
         return signals.next().await;
     };
@@ -126,23 +131,25 @@ async fn work_until(hands: Option<Hands>, mut signals: StopSignals) {
 }
 
 /// What a model wrote does not go into logs, so neither paths nor commands do.
-fn log(event: &HandsEvent) {
+fn log(event: &ToolRunnerEvent) {
     match event {
-        HandsEvent::Started { call, .. } => {
+        ToolRunnerEvent::Started { call, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call");
         }
-        HandsEvent::Finished { call, success, .. } => {
+        ToolRunnerEvent::Finished { call, success, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
         }
-        HandsEvent::Refused { call, .. } | HandsEvent::Closed { call } => {
+        ToolRunnerEvent::Refused { call, .. } | ToolRunnerEvent::Closed { call } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, "tool call not run");
         }
-        HandsEvent::Unknown { call } => {
+        ToolRunnerEvent::Unknown { call } => {
             tracing::warn!(session = %call.session_id, call = %call.call_id, "the outcome of a tool call is unknown");
         }
-        HandsEvent::Disconnected { reason } => tracing::warn!(reason, "the hands lost the server"),
-        HandsEvent::Reconnected => tracing::info!("the hands are back"),
-        HandsEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
+        ToolRunnerEvent::Disconnected { reason } => {
+            tracing::warn!(reason, "the hands lost the server")
+        }
+        ToolRunnerEvent::Reconnected => tracing::info!("the hands are back"),
+        ToolRunnerEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
     }
 }
 

@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use codelab_terminal::{Hands, HandsEvent, Serves};
+use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
-use super::connection::{Target, WhenMissing};
-use super::hands::{HandsFlags, at_the_terminal, line_of};
+use super::connection::{ServerTarget, WhenMissing};
+use super::tool_runner::{ToolRunnerFlags, at_the_terminal, line_of};
 use super::{StopSignals, note, say};
 use crate::logs;
 
 #[derive(Args)]
-pub struct Work {
+pub struct WorkCommand {
     /// The folder in which tool calls run; nothing outside of it is touched
     #[arg(long, value_name = "DIR")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: HandsFlags,
+    hands: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
-impl Work {
+impl WorkCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -39,7 +39,7 @@ impl Work {
                 tokio::select! {
                     event = hands.next() => {
                         note(&line_of(&event));
-                        if matches!(event, HandsEvent::Ended { .. }) {
+                        if matches!(event, ToolRunnerEvent::Ended { .. }) {
                             break ExitCode::FAILURE;
                         }
                     }
@@ -51,14 +51,14 @@ impl Work {
         })
     }
 
-    async fn start(self) -> anyhow::Result<Hands> {
+    async fn start(self) -> anyhow::Result<ToolRunner> {
         let connection = self.target.connect(WhenMissing::Complain).await?;
         let hands = self
             .hands
             .start(
                 &connection,
                 self.workspace,
-                Serves::Project,
+                ServedCalls::Project,
                 at_the_terminal(),
             )
             .await?;
@@ -70,7 +70,7 @@ impl Work {
 }
 
 /// Where tool calls run from now on, and behind which wall.
-pub fn announcement(hands: &Hands, url: &str) -> Vec<String> {
+pub fn announcement(hands: &ToolRunner, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
         "working in {} for project {} of {url}",
         hands.workspace().display(),

@@ -17,7 +17,7 @@ const PARTING: Duration = Duration::from_secs(1);
 
 /// Where lines go; clones share the queue.
 #[derive(Clone)]
-pub struct Lossy(Arc<Queue>);
+pub struct LossyLog(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -38,18 +38,18 @@ struct State {
 
 /// Waits for the last lines when it is dropped, but not for long.
 #[must_use = "the last lines are lost without it"]
-pub struct Rest(Arc<Queue>);
+pub struct LogFlush(Arc<Queue>);
 
-impl Lossy {
+impl LossyLog {
     /// Starts the thread that writes to `target`. What it cannot write is gone: there is nowhere to
     /// say so.
-    pub fn start(target: impl Write + Send + 'static) -> io::Result<(Self, Rest)> {
+    pub fn start(target: impl Write + Send + 'static) -> io::Result<(Self, LogFlush)> {
         let queue = Arc::new(Queue::default());
         let written = Arc::clone(&queue);
         std::thread::Builder::new()
             .name("log-writer".to_owned())
             .spawn(move || written.write_to(target))?;
-        Ok((Self(Arc::clone(&queue)), Rest(queue)))
+        Ok((Self(Arc::clone(&queue)), LogFlush(queue)))
     }
 }
 
@@ -114,7 +114,7 @@ impl Queue {
     }
 }
 
-impl Drop for Rest {
+impl Drop for LogFlush {
     fn drop(&mut self) {
         let deadline = Instant::now() + PARTING;
         let mut state = self.0.lock();
@@ -132,18 +132,18 @@ impl Drop for Rest {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lossy {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LossyLog {
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine(&self.0)
     }
 }
 
 /// One event is written at once, and so is one line.
-pub struct Line<'a>(&'a Queue);
+pub struct LogLine<'a>(&'a Queue);
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())
@@ -182,7 +182,7 @@ mod tests {
     fn a_reader_that_stalls_costs_a_bounded_queue_and_nobody_waits() {
         let (allow, allowed) = mpsc::channel();
         let taken = Arc::new(Mutex::new(Vec::new()));
-        let (lossy, rest) = Lossy::start(Stalling {
+        let (lossy, rest) = LossyLog::start(Stalling {
             allowed,
             taken: Arc::clone(&taken),
         })
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn long_lines_count_by_their_bytes() {
         let (_allow, allowed) = mpsc::channel();
-        let (lossy, _rest) = Lossy::start(Stalling {
+        let (lossy, _rest) = LossyLog::start(Stalling {
             allowed,
             taken: Arc::default(),
         })

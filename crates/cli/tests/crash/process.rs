@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use codelab_client::{Access, Client, ClientLimits};
+use codelab_client::{Client, ClientLimits, Credentials};
 use codelab_testkit::announced_url;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -102,9 +102,12 @@ impl ServerProcess {
             answer_timeout_ms: ANSWER_TIMEOUT_MS,
             ..ClientLimits::default()
         };
-        let client =
-            Client::with_limits(&url, Access::InternalKey(INTERNAL_KEY.to_owned()), limits)
-                .map_err(|error| error.to_string())?;
+        let client = Client::with_limits(
+            &url,
+            Credentials::InternalKey(INTERNAL_KEY.to_owned()),
+            limits,
+        )
+        .map_err(|error| error.to_string())?;
         Ok(Started::Ready(Box::new(Self {
             client,
             started_at,

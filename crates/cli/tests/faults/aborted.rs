@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use codelab_client::ClientError;
 use codelab_fakemodel::Reply;
 use codelab_protocol::{HealthStatus, Role, TurnStatus};
-use codelab_testkit::{OwnDatabase, Seen, eventually};
+use codelab_testkit::{OwnDatabase, SeenEvents, eventually};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -152,7 +152,7 @@ async fn reside(
             .send(&to_coder(&name, &format!("{name} speaks")))
             .await
             .expect("a resident is served");
-        let seen = Seen::all(stream).await;
+        let seen = SeenEvents::all(stream).await;
         assert_eq!(seen.status(), TurnStatus::Completed);
         assert_eq!(seen.answer().content, answer_of(&name));
         turns += 1;
@@ -241,7 +241,7 @@ async fn works(lab: &Lab, session: &str) {
     eventually("the session takes a message", async || {
         match lab.client().send(&to_coder(session, &text)).await {
             Ok(stream) => {
-                let seen = Seen::all(stream).await;
+                let seen = SeenEvents::all(stream).await;
                 assert_eq!(
                     (seen.status(), seen.answer().content.as_str()),
                     (TurnStatus::Completed, "For a visitor.")

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use codelab_fakemodel::Reply;
 use codelab_server::{Flags, MasterKey, Settings};
-use codelab_store::audit_chain::{self, ChainOf};
+use codelab_store::audit_chain::{self, ChainOwner};
 use codelab_store::{AuditRecord, AuditRow, DatabaseUrl, Store, StoreOptions};
 use rusqlite::Connection;
 use serde_json::json;
@@ -174,7 +174,7 @@ async fn take_the_key_away(lab: &Lab) {
     let database = database(lab);
     for session in store.audit_sessions(None, 100).await.unwrap() {
         let (realm, session_id) = session.name.unwrap();
-        let of = ChainOf {
+        let of = ChainOwner {
             key: session.key,
             realm,
             session_id: &session_id,

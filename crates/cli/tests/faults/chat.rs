@@ -1,6 +1,6 @@
 //! A user's session, through whichever server runs now.
 
-use codelab_client::{Access, Client, Method};
+use codelab_client::{Client, Credentials, Method};
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -48,7 +48,8 @@ impl Chat {
         path: &str,
         body: Option<Value>,
     ) -> (u16, Value) {
-        let client = Client::new(&lab.server().url, Access::Bearer(self.token.clone())).unwrap();
+        let client =
+            Client::new(&lab.server().url, Credentials::Bearer(self.token.clone())).unwrap();
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let answer = client
             .raw(method, path, &[("content-type", "application/json")], body)
@@ -113,7 +114,8 @@ impl Chat {
 
     /// All stored events, which must be numbered 1, 2, 3, …
     pub async fn log(&self, lab: &Lab) -> Vec<Value> {
-        let client = Client::new(&lab.server().url, Access::Bearer(self.token.clone())).unwrap();
+        let client =
+            Client::new(&lab.server().url, Credentials::Bearer(self.token.clone())).unwrap();
         let path = format!("/my/chat/{}/events/?follow=false", self.id);
         let answer = client
             .raw(Method::GET, &path, &[], String::new())

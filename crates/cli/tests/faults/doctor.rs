@@ -8,7 +8,6 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_testkit::OwnDatabase;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};

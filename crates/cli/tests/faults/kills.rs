@@ -2,7 +2,7 @@
 
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{AgentStreamRequest, ClientMessageId, Role, TurnStatus};
-use codelab_testkit::{Seen, message, tool_result};
+use codelab_testkit::{SeenEvents, message, tool_result};
 use serde_json::json;
 
 use crate::lab::{Lab, now, to_coder};
@@ -55,7 +55,7 @@ async fn a_kill_in_the_middle_of_an_answer_leaves_exactly_one_whole_answer() {
 
     let mut stream = lab.client().send(&to_coder("s1", "tell me")).await.unwrap();
     first.reached().await;
-    let before = Seen::until(&mut stream, |event| event.id.is_none()).await;
+    let before = SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
     let shown = before.deltas()[0].clone();
     assert!(shown.content.starts_with("half"), "{shown:?}");
     lab.crash().await;
@@ -68,7 +68,7 @@ async fn a_kill_in_the_middle_of_an_answer_leaves_exactly_one_whole_answer() {
         .await
         .unwrap();
     second.reached().await;
-    let mut after = Seen::until(&mut stream, |event| event.id.is_none()).await;
+    let mut after = SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
     let repeated = after.deltas()[0].clone();
     assert_eq!(
         (repeated.message_id, repeated.offset),
@@ -83,7 +83,7 @@ async fn a_kill_in_the_middle_of_an_answer_leaves_exactly_one_whole_answer() {
     second.open();
     after
         .events
-        .extend(Seen::until_done(&mut stream).await.events);
+        .extend(SeenEvents::until_done(&mut stream).await.events);
 
     assert_eq!(after.status(), TurnStatus::Completed);
     assert_eq!(after.streamed_text(), "the whole answer, second time");

@@ -8,7 +8,7 @@ use codelab_protocol::{
     AgentStreamRequest, ApprovalInfo, CallId, ChunkBody, HitlDecision, Message, Role, Timestamp,
     TurnStatus,
 };
-use codelab_testkit::{Seen, hitl_decision, id, message};
+use codelab_testkit::{SeenEvents, hitl_decision, id, message};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -135,12 +135,12 @@ impl Lab {
     }
 
     /// Sends a message to the coder and reads its stream to the end.
-    pub async fn say(&self, session: &str, text: &str) -> Seen {
+    pub async fn say(&self, session: &str, text: &str) -> SeenEvents {
         self.send(&to_coder(session, text)).await
     }
 
-    pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
-        Seen::all(
+    pub async fn send(&self, request: &AgentStreamRequest) -> SeenEvents {
+        SeenEvents::all(
             self.client()
                 .send(request)
                 .await
@@ -149,31 +149,31 @@ impl Lab {
         .await
     }
 
-    pub async fn approve(&self, session: &str, call: &CallId) -> Seen {
+    pub async fn approve(&self, session: &str, call: &CallId) -> SeenEvents {
         self.send(&approval(session, call)).await
     }
 
     /// The whole log of a session, read on until a turn ends or suspends.
-    pub async fn until_done(&self, session: &str, after: u64) -> Seen {
+    pub async fn until_done(&self, session: &str, after: u64) -> SeenEvents {
         let mut stream = self
             .client()
             .events(&id(session), Some(after), true)
             .await
             .expect("events can be read");
-        let seen = Seen::until_done(&mut stream);
+        let seen = SeenEvents::until_done(&mut stream);
         tokio::time::timeout(PATIENCE, seen)
             .await
             .expect("the turn reaches an end")
     }
 
     /// All stored events of the session, which must be numbered 1, 2, 3, …
-    pub async fn log(&self, session: &str) -> Seen {
+    pub async fn log(&self, session: &str) -> SeenEvents {
         let stream = self
             .client()
             .events(&id(session), None, false)
             .await
             .expect("events can be read");
-        let seen = Seen::all(stream).await;
+        let seen = SeenEvents::all(stream).await;
         // A log that cannot be read on ends with an error that has no number.
         let unread = seen
             .events
@@ -234,12 +234,12 @@ pub fn approval(session: &str, call: &CallId) -> AgentStreamRequest {
 }
 
 /// What a turn's stream shows up to the error with which it ends, where the turn cannot be stored.
-pub async fn told(mut stream: EventStream) -> Seen {
+pub async fn told(mut stream: EventStream) -> SeenEvents {
     let is_error = |event: &StreamEvent| match &event.data {
         EventData::Chunk(chunk) => matches!(chunk.body, ChunkBody::Error(_)),
         _ => false,
     };
-    let seen = tokio::time::timeout(PATIENCE, Seen::until(&mut stream, is_error))
+    let seen = tokio::time::timeout(PATIENCE, SeenEvents::until(&mut stream, is_error))
         .await
         .expect("it is told");
     let done = stream

@@ -100,7 +100,7 @@ async fn serves_and_stops(writer: PipeWriter) {
     })
     .await;
     let client =
-        codelab_client::Client::new(&format!("http://{addr}"), codelab_client::Access::None)
+        codelab_client::Client::new(&format!("http://{addr}"), codelab_client::Credentials::None)
             .unwrap();
     client.health().await.expect("it answers");
     assert!(

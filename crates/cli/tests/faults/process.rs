@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use codelab_client::{Access, Client, ClientLimits};
+use codelab_client::{Client, ClientLimits, Credentials};
 use codelab_testkit::announced_url;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -62,9 +62,12 @@ impl Process {
             idle_timeout_ms: PATIENCE.as_millis() as u64,
             ..ClientLimits::default()
         };
-        let client =
-            Client::with_limits(&url, Access::InternalKey(INTERNAL_KEY.to_owned()), limits)
-                .unwrap();
+        let client = Client::with_limits(
+            &url,
+            Credentials::InternalKey(INTERNAL_KEY.to_owned()),
+            limits,
+        )
+        .unwrap();
         client
             .health()
             .await

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use codelab_fakemodel::Reply;
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{Seen, eventually, id};
+use codelab_testkit::{SeenEvents, eventually, id};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -148,7 +148,7 @@ async fn a_reader_that_takes_nothing_is_cut_in_time_and_the_others_go_on() {
     );
 
     let said = lab.say("s", "one more").await;
-    assert_eq!(Seen::until_done(&mut other).await.ids(), said.ids());
+    assert_eq!(SeenEvents::until_done(&mut other).await.ids(), said.ids());
 
     // What the system had taken for it still arrives; then the stream breaks off, and goes on where
     // it is taken up.
@@ -283,7 +283,7 @@ async fn come_back(lab: &Lab, last_seen: u64, newest: u64) {
         .events(&id("s"), Some(last_seen), false)
         .await
         .unwrap();
-    let ids = Seen::all(stream).await.ids();
+    let ids = SeenEvents::all(stream).await.ids();
     assert_contiguous(&ids, last_seen + 1);
     assert!(ids.last().is_some_and(|last| *last >= newest), "{ids:?}");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{Role, TurnStatus};
-use codelab_testkit::Seen;
+use codelab_testkit::SeenEvents;
 use serde_json::json;
 
 use crate::chat::{Chat, is_planning, last_message, statuses, task};
@@ -27,12 +27,12 @@ async fn a_stop_lets_a_flowing_answer_finish() {
         .events(&codelab_testkit::id("s1"), None, true)
         .await
         .unwrap();
-    Seen::until(&mut stream, |event| event.id.is_none()).await;
+    SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
 
     let readers = tokio::spawn(async move {
         (
-            Seen::until_done(&mut stream).await.status(),
-            Seen::until_done(&mut log).await.status(),
+            SeenEvents::until_done(&mut stream).await.status(),
+            SeenEvents::until_done(&mut log).await.status(),
         )
     });
     stop(&mut lab).await;
@@ -60,7 +60,7 @@ async fn a_stop_does_not_wait_for_ever_and_the_turn_goes_on_at_the_next_start() 
         .reply(Reply::text("an answer that stops in its middle").hold_after_deltas(3, &never));
     lab.model.reply(Reply::text("the whole answer"));
     let mut stream = lab.client().send(&to_coder("s1", "tell me")).await.unwrap();
-    Seen::until(&mut stream, |event| event.id.is_none()).await;
+    SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
 
     stop(&mut lab).await;
     lab.boot().await;
@@ -140,7 +140,7 @@ async fn a_stop_ends_open_event_streams() {
             .events(&codelab_testkit::id(session), None, true)
             .await
             .unwrap();
-        Seen::until_done(&mut stream).await;
+        SeenEvents::until_done(&mut stream).await;
         streams.push(stream);
     }
     let begun = Instant::now();

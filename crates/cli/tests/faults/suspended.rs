@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use codelab_client::Client;
 use codelab_fakemodel::Reply;
 use codelab_protocol::{CallId, TurnStatus};
-use codelab_testkit::{Seen, id};
+use codelab_testkit::{SeenEvents, id};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -57,7 +57,7 @@ async fn a_thousand_suspended_sessions_are_back_after_a_kill() {
 }
 
 async fn suspend(client: Client, session: usize) -> CallId {
-    let seen = Seen::all(
+    let seen = SeenEvents::all(
         client
             .send(&to_coder(&name(session), "write it"))
             .await
@@ -85,7 +85,7 @@ async fn decide(client: Client, session: usize, asked: Arc<Vec<CallId>>) -> Call
     );
     let left_ms = pending[0].expires_at.unwrap().millis_since(now());
     assert!(left_ms >= 30_000, "{name} has {left_ms} ms left");
-    let seen = Seen::all(
+    let seen = SeenEvents::all(
         client
             .send(&approval(&name, &asked[session]))
             .await

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::Reply;
-use codelab_protocol::{CallOutcome, ChatEventBody};
+use codelab_protocol::{CallOutcome, SessionEventBody};
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn running(
     lab: &Lab,
 ) -> (
     crate::lab::Person,
-    tokio::task::JoinHandle<Vec<ChatEventBody>>,
+    tokio::task::JoinHandle<Vec<SessionEventBody>>,
 ) {
     let person = lab.person().await;
     lab.model.reply(Reply::tool_call(
@@ -38,17 +38,17 @@ async fn running(
     (person, turn)
 }
 
-fn results(events: &[ChatEventBody]) -> Vec<&Value> {
+fn results(events: &[SessionEventBody]) -> Vec<&Value> {
     let results = events.iter().filter_map(|event| match event {
-        ChatEventBody::ToolResult(result) => Some(&result.result),
+        SessionEventBody::ToolResult(result) => Some(&result.result),
         _ => None,
     });
     results.collect()
 }
 
-fn outcomes(events: &[ChatEventBody]) -> Vec<CallOutcome> {
+fn outcomes(events: &[SessionEventBody]) -> Vec<CallOutcome> {
     let closed = events.iter().filter_map(|event| match event {
-        ChatEventBody::ToolCallClosed(closed) => Some(closed.outcome),
+        SessionEventBody::ToolCallClosed(closed) => Some(closed.outcome),
         _ => None,
     });
     closed.collect()
@@ -144,7 +144,7 @@ async fn a_cancelled_turn_stops_its_command() {
     assert!(
         person
             .client
-            .cancel_chat(&person.session, false)
+            .cancel_project_session(&person.session, false)
             .await
             .unwrap()
             .cancelled

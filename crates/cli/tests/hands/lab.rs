@@ -6,10 +6,10 @@ use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use codelab_client::{Access, Client, EventData, ResumingEvents, Until};
+use codelab_client::{Client, Credentials, EventData, FollowUntil, ResumingEvents};
 use codelab_fakemodel::{FakeModel, Reply};
 use codelab_protocol::{
-    ChatEvent, ChatEventBody, CreateChat, HitlDecision, SendMessage, SessionId,
+    CreateProjectSession, HitlDecision, SendMessage, SessionEvent, SessionEventBody, SessionId,
 };
 use codelab_testkit::eventually;
 use tempfile::TempDir;
@@ -106,11 +106,11 @@ impl Lab {
         let token = String::from_utf8(token.stdout).unwrap().trim().to_owned();
         let client = Client::new(
             &format!("http://127.0.0.1:{}", self.port),
-            Access::Bearer(token),
+            Credentials::Bearer(token),
         )
         .unwrap();
         let session = client
-            .create_chat(&CreateChat::default())
+            .create_project_session(&CreateProjectSession::default())
             .await
             .unwrap()
             .session_id;
@@ -147,26 +147,26 @@ impl Person {
         // The turn goes on without a reader.
         drop(
             self.client
-                .stream_chat(&self.session, &message)
+                .stream_project_message(&self.session, &message)
                 .await
                 .unwrap(),
         );
     }
 
     /// Approves everything until the turn is over; what happened, in order.
-    pub async fn approves_until_done(&self) -> Vec<ChatEventBody> {
-        let mut events: ResumingEvents<ChatEvent> = ResumingEvents::new(
+    pub async fn approves_until_done(&self) -> Vec<SessionEventBody> {
+        let mut events: ResumingEvents<SessionEvent> = ResumingEvents::new(
             self.client.clone(),
             self.session.clone(),
             None,
-            Until::Dropped,
+            FollowUntil::Dropped,
         );
         let mut seen = Vec::new();
         let all = async {
             while let Some(event) = events.next().await {
                 match event.unwrap().data {
                     EventData::Chunk(event) => {
-                        if let ChatEventBody::ApprovalRequest(asked) = &event.body {
+                        if let SessionEventBody::ApprovalRequest(asked) = &event.body {
                             let approve = HitlDecision {
                                 decision: Some("approve".to_owned()),
                                 ..HitlDecision::default()

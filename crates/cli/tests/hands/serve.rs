@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use codelab_fakemodel::Reply;
-use codelab_protocol::ChatEventBody;
+use codelab_protocol::SessionEventBody;
 use serde_json::json;
 
 use crate::lab::Lab;
@@ -33,7 +33,7 @@ async fn one_process_serves_and_works() {
     let events = person.approves_until_done().await;
     assert_eq!(lab.read("hello.txt"), "hello\n");
     let result = events.iter().rev().find_map(|event| match event {
-        ChatEventBody::ToolResult(result) => Some(&result.result),
+        SessionEventBody::ToolResult(result) => Some(&result.result),
         _ => None,
     });
     assert_eq!(result.unwrap()["stdout"], "hello\n");

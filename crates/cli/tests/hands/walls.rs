@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use codelab_protocol::{Tool, ToolArguments};
-use codelab_workspace::{Call, Launcher, Options, Sandbox, Workspace};
+use codelab_workspace::{Call, Launcher, Sandbox, Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -73,10 +73,10 @@ async fn a_probe_is_denied_everything() {
             std::fs::create_dir_all(folder).unwrap();
         }
         std::fs::write(home.join(".ssh/id_ed25519"), CANARY).unwrap();
-        let options = Options {
+        let options = WorkspaceOptions {
             home: Some(home.clone()),
             sandbox: sandbox.clone(),
-            ..Options::new(launcher())
+            ..WorkspaceOptions::new(launcher())
         };
         let workspace = Workspace::open(&root, options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -129,7 +129,7 @@ async fn a_probe_is_denied_everything() {
 #[tokio::test]
 async fn without_a_wall_the_probe_succeeds() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let workspace = Workspace::open(folder.path(), Options::new(launcher())).unwrap();
+    let workspace = Workspace::open(folder.path(), WorkspaceOptions::new(launcher())).unwrap();
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     assert_eq!(
         run(&workspace, &format!("kill -0 {}", other.id())).await["exit_code"],

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use codelab_testkit::{Access, Client, Method, TestServer};
+use codelab_testkit::{Client, Credentials, Method, TestServer};
 use serde_json::{Value, json};
 
 /// The program with these arguments, away from the server's own threads.
@@ -44,7 +44,7 @@ fn folder(server: &TestServer) -> String {
 }
 
 async fn get(server: &TestServer, token: &str, path: &str) -> Value {
-    let client = Client::new(&server.url, Access::Bearer(token.to_owned())).unwrap();
+    let client = Client::new(&server.url, Credentials::Bearer(token.to_owned())).unwrap();
     let answer = client.raw(Method::GET, path, &[], "").await.unwrap();
     assert_eq!(answer.status, 200);
     serde_json::from_slice(&answer.body).unwrap()
@@ -261,7 +261,7 @@ async fn a_login_link_works_beside_the_running_server() {
     let ticket = link
         .strip_prefix(&format!("{}/#login=", server.url))
         .unwrap_or_else(|| panic!("{link}"));
-    let client = Client::new(&server.url, Access::None).unwrap();
+    let client = Client::new(&server.url, Credentials::None).unwrap();
     let json_body = [("content-type", "application/json")];
     let body = json!({ "ticket": ticket }).to_string();
     let answer = client

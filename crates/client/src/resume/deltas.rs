@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use codelab_protocol::MessageId;
 
-use crate::logged::{Logged, Piece};
+use crate::logged::{DeltaPiece, LoggedEvent};
 
 /// How many answers are remembered. Deltas of older ones no longer come.
 const REMEMBERED_MESSAGES: usize = 32;
@@ -29,7 +29,7 @@ enum Shown {
 impl ShownDeltas {
     /// Cuts a delta to what was not shown yet; false when nothing is left. Other events always
     /// pass.
-    pub(crate) fn admit<E: Logged>(&mut self, event: &mut E) -> bool {
+    pub(crate) fn admit<E: LoggedEvent>(&mut self, event: &mut E) -> bool {
         if let Some(piece) = event.piece() {
             return self.cut(piece);
         }
@@ -39,7 +39,7 @@ impl ShownDeltas {
         true
     }
 
-    fn cut(&mut self, delta: Piece<'_>) -> bool {
+    fn cut(&mut self, delta: DeltaPiece<'_>) -> bool {
         let end_bytes = delta.offset.saturating_add(delta.content.len() as u64);
         let now = Shown::Part {
             attempt: delta.attempt,
@@ -100,8 +100,8 @@ impl ShownDeltas {
 #[cfg(test)]
 mod tests {
     use codelab_protocol::{
-        AgentName, AssistantDelta, ChatEvent, ChatEventBody, Chunk, ChunkBody, MessageDelta,
-        Origin, SessionId, Timestamp,
+        AgentName, AssistantDelta, Chunk, ChunkBody, MessageDelta, SessionEvent, SessionEventBody,
+        SessionId, TaskOrigin, Timestamp,
     };
 
     use super::*;
@@ -120,24 +120,24 @@ mod tests {
         }
     }
 
-    fn chat_event(message: &str, attempt: u32, offset: u64, content: &str) -> ChatEvent {
+    fn chat_event(message: &str, attempt: u32, offset: u64, content: &str) -> SessionEvent {
         let delta = MessageDelta {
             content: content.to_owned(),
             agent: AgentName::parse("coder").unwrap(),
             message_id: MessageId::parse(message).unwrap(),
             attempt,
             offset,
-            origin: Origin::default(),
+            origin: TaskOrigin::default(),
         };
-        ChatEvent {
-            body: ChatEventBody::MessageDelta(delta),
+        SessionEvent {
+            body: SessionEventBody::MessageDelta(delta),
             session_id: SessionId::parse("s").unwrap(),
             seq: None,
             timestamp: Timestamp::from_millis(0),
         }
     }
 
-    fn seen<E: Logged>(shown: &mut ShownDeltas, mut event: E) -> Option<(u64, String)> {
+    fn seen<E: LoggedEvent>(shown: &mut ShownDeltas, mut event: E) -> Option<(u64, String)> {
         let is_new = shown.admit(&mut event);
         let piece = event.piece().unwrap();
         is_new.then(|| (*piece.offset, piece.content.clone()))

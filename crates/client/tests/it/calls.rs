@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codelab_client::{Access, Client, ClientError, ClientLimits, Method};
+use codelab_client::{Client, ClientError, ClientLimits, Credentials, Method};
 use codelab_protocol::{CreateSession, ErrorCode, HealthStatus, SessionId};
 
 use crate::scripted::{Answer, KEY, Server, plain};
@@ -204,7 +204,7 @@ async fn failures_on_the_way_are_told_apart() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let refused = Client::new(&closed, Access::None)
+    let refused = Client::new(&closed, Credentials::None)
         .unwrap()
         .history(&id)
         .await;
@@ -306,7 +306,7 @@ async fn nothing_is_sent_to_an_address_that_is_no_longer_the_servers() {
         Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let is_there = Arc::new(AtomicBool::new(true));
     let presence = Arc::clone(&is_there);
-    let access = Access::BearerWhile(
+    let access = Credentials::BearerWhile(
         KEY.into(),
         Arc::new(move || presence.load(Ordering::SeqCst)),
     );
@@ -342,14 +342,18 @@ async fn access_is_proven_as_chosen_and_never_shown() {
         Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let prefixed = format!("{}/", server.url);
     for (access, internal, bearer) in [
-        (Access::InternalKey(KEY.into()), Some(KEY), None),
-        (Access::Bearer(KEY.into()), None, Some("Bearer canary-key")),
+        (Credentials::InternalKey(KEY.into()), Some(KEY), None),
         (
-            Access::BearerWhile(KEY.into(), Arc::new(|| true)),
+            Credentials::Bearer(KEY.into()),
             None,
             Some("Bearer canary-key"),
         ),
-        (Access::None, None, None),
+        (
+            Credentials::BearerWhile(KEY.into(), Arc::new(|| true)),
+            None,
+            Some("Bearer canary-key"),
+        ),
+        (Credentials::None, None, None),
     ] {
         let client = Client::new(&prefixed, access.clone()).unwrap();
         assert!(!format!("{access:?} {client:?}").contains(KEY));
@@ -373,12 +377,12 @@ async fn access_is_proven_as_chosen_and_never_shown() {
     ] {
         assert!(
             matches!(
-                Client::new(address, Access::None),
+                Client::new(address, Credentials::None),
                 Err(ClientError::Invalid(_))
             ),
             "{address}"
         );
     }
-    let error = Client::new("http://x", Access::Bearer(format!("{KEY}\n"))).unwrap_err();
+    let error = Client::new("http://x", Credentials::Bearer(format!("{KEY}\n"))).unwrap_err();
     assert!(!format!("{error:?} {error}").contains(KEY));
 }

@@ -1,11 +1,11 @@
 //! A user's own API: each call goes to its route, and a session's events are read in their own
 //! dialect.
 
-use codelab_client::{Backoff, ClientError, EventData, ResumingEvents, Sent, Until};
+use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, SendOutcome};
 use codelab_protocol::{
-    AddContext, AgentId, AttachClient, CallId, CallResult, ChatEvent, ChatEventBody, ClientId,
-    CreateChat, CreateProject, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role,
-    SearchContext, SendMessage, SessionId, TaskId, TurnStatus,
+    AddContext, AgentId, AttachClient, CallId, CallResult, ClientId, CreateProject,
+    CreateProjectSession, ErrorCode, HitlDecision, PlanDecision, PlanId, ProjectId, Role,
+    SearchContext, SendMessage, SessionEvent, SessionEventBody, SessionId, TaskId, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -96,28 +96,34 @@ async fn every_call_goes_to_its_route() {
     );
     let (project, agent) = (ProjectId::new(3).unwrap(), AgentId::parse("a1").unwrap());
     let hands = ClientId::parse("c1").unwrap();
-    client.chats(None, None, None).await.unwrap();
+    client.project_sessions(None, None, None).await.unwrap();
     client
-        .chats(Some(project), Some(5), Some(10))
+        .project_sessions(Some(project), Some(5), Some(10))
         .await
         .unwrap();
     assert_eq!(
         client
-            .create_chat(&CreateChat::default())
+            .create_project_session(&CreateProjectSession::default())
             .await
             .unwrap()
             .session_id,
         id
     );
-    assert!(!client.chat(&id).await.unwrap().busy);
-    client.rename_chat(&id, "New").await.unwrap();
-    client.delete_chat(&id).await.unwrap();
+    assert!(!client.project_session(&id).await.unwrap().busy);
+    client.rename_project_session(&id, "New").await.unwrap();
+    client.delete_project_session(&id).await.unwrap();
     client
-        .chat_messages(&id, Some(Role::User), Some(2), None)
+        .project_session_messages(&id, Some(Role::User), Some(2), None)
         .await
         .unwrap();
-    assert!(client.cancel_chat(&id, false).await.unwrap().cancelled);
-    client.cancel_chat(&id, true).await.unwrap();
+    assert!(
+        client
+            .cancel_project_session(&id, false)
+            .await
+            .unwrap()
+            .cancelled
+    );
+    client.cancel_project_session(&id, true).await.unwrap();
     client.plans(&id, 5, 10).await.unwrap();
     assert!(client.newest_plan(&id).await.unwrap().is_none());
     client.plan(&id, &plan).await.unwrap();
@@ -138,7 +144,10 @@ async fn every_call_goes_to_its_route() {
         .task_messages(&id, &plan, &TaskId::parse("t1").unwrap(), 1000, 0)
         .await
         .unwrap();
-    client.chat_approvals(&id, 1000, 0).await.unwrap();
+    client
+        .project_session_approvals(&id, 1000, 0)
+        .await
+        .unwrap();
     client.my_approvals(1000, 0).await.unwrap();
     let reject = HitlDecision {
         decision: Some("reject".into()),
@@ -156,7 +165,7 @@ async fn every_call_goes_to_its_route() {
         matches!(&answered[..], [done] if matches!(done.data, EventData::Done(_))),
         "{answered:?}"
     );
-    assert!(client.chat_audit(&id).await.unwrap().verified);
+    assert!(client.project_session_audit(&id).await.unwrap().verified);
     client.usage(None).await.unwrap();
     client.usage(Some(project)).await.unwrap();
     client
@@ -269,10 +278,10 @@ async fn a_message_is_answered_accepted_or_refused() {
         let server = Server::always(plain(status, "", &body.to_string())).await;
         let sent = server
             .client()
-            .send_chat(&session(), &message)
+            .send_project_message(&session(), &message)
             .await
             .unwrap();
-        let Sent::Answered(answer) = sent else {
+        let SendOutcome::Answered(answer) = sent else {
             panic!("{status}: {sent:?}")
         };
         assert_eq!(
@@ -282,13 +291,16 @@ async fn a_message_is_answered_accepted_or_refused() {
     }
     let server = Server::always(plain("202 Accepted", "", &accepted.to_string())).await;
     assert!(matches!(
-        server.client().send_chat(&session(), &message).await,
-        Ok(Sent::Accepted(_))
+        server
+            .client()
+            .send_project_message(&session(), &message)
+            .await,
+        Ok(SendOutcome::Accepted(_))
     ));
     let server = Server::always(plain("429 Too Many Requests", "", &refused.to_string())).await;
     let error = server
         .client()
-        .send_chat(&session(), &message)
+        .send_project_message(&session(), &message)
         .await
         .unwrap_err();
     assert_eq!(
@@ -297,7 +309,10 @@ async fn a_message_is_answered_accepted_or_refused() {
     );
     let server = Server::always(plain("200 OK", "", "{}")).await;
     assert!(matches!(
-        server.client().send_chat(&session(), &message).await,
+        server
+            .client()
+            .send_project_message(&session(), &message)
+            .await,
         Err(ClientError::Invalid(_))
     ));
 }
@@ -348,13 +363,14 @@ async fn a_sessions_events_resume_in_their_own_dialect() {
     let server =
         Server::start(move |_| Answer::Cut(open_stream(&[connections.next().unwrap().as_bytes()])))
             .await;
-    let mut reader: ResumingEvents<ChatEvent> =
-        ResumingEvents::new(server.client(), session(), Some(1), Until::Done).with_backoff(QUICK);
+    let mut reader: ResumingEvents<SessionEvent> =
+        ResumingEvents::new(server.client(), session(), Some(1), FollowUntil::Done)
+            .with_backoff(QUICK);
     let (mut text, mut kinds) = (String::new(), Vec::new());
     while let Some(event) = reader.next().await {
         match event.unwrap().data {
-            EventData::Chunk(ChatEvent {
-                body: ChatEventBody::MessageDelta(delta),
+            EventData::Chunk(SessionEvent {
+                body: SessionEventBody::MessageDelta(delta),
                 ..
             }) => text += &delta.content,
             EventData::Chunk(event) => kinds.push((event.seq.unwrap(), event.body.kind())),
@@ -401,7 +417,7 @@ async fn streams_of_a_message_and_of_all_sessions() {
     };
     let events = server
         .client()
-        .stream_chat(&session(), &message)
+        .stream_project_message(&session(), &message)
         .await
         .unwrap()
         .collect()

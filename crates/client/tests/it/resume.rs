@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use codelab_client::{Backoff, ClientError, EventData, ResumingEvents, StreamEvent, Until};
+use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
 use codelab_protocol::{ChunkBody, SessionId, TurnStatus};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ const QUICK: Backoff = Backoff {
 };
 const TIME: &str = "2026-01-13T20:00:00.000Z";
 
-fn reader(server: &Server, after: Option<u64>, until: Until) -> ResumingEvents {
+fn reader(server: &Server, after: Option<u64>, until: FollowUntil) -> ResumingEvents {
     ResumingEvents::new(
         server.client(),
         SessionId::parse("s1").unwrap(),
@@ -182,7 +182,7 @@ async fn random_drops_lose_and_repeat_nothing() {
             ..QUICK
         };
         let (events, error) =
-            read_all(reader(&server, None, Until::Done).with_backoff(patient)).await;
+            read_all(reader(&server, None, FollowUntil::Done).with_backoff(patient)).await;
         assert!(error.is_none(), "seed {seed}: {error:?}");
         assert_eq!(server.requests().len(), DROPS + 1, "seed {seed}");
 
@@ -289,7 +289,7 @@ async fn a_reader_waits_for_a_server_that_is_away_and_obeys_one_that_refuses() {
     for (case, (answers, count, expected, requests)) in cases.into_iter().enumerate() {
         let mut answers = answers.into_iter();
         let server = Server::start(move |_| answers.next().unwrap()).await;
-        let mut reader = reader(&server, Some(4), Until::Done);
+        let mut reader = reader(&server, Some(4), FollowUntil::Done);
         for _ in 0..count {
             reader.next().await.unwrap().unwrap();
         }
@@ -322,7 +322,8 @@ async fn a_reader_comes_back_no_sooner_than_it_was_told() {
         ..QUICK
     };
     let started = std::time::Instant::now();
-    let (events, error) = read_all(reader(&server, None, Until::Done).with_backoff(polite)).await;
+    let (events, error) =
+        read_all(reader(&server, None, FollowUntil::Done).with_backoff(polite)).await;
     assert_eq!(
         (events.len(), error.map(|error| error.to_string())),
         (1, None)
@@ -347,7 +348,7 @@ async fn heartbeats_keep_a_quiet_reader_alive() {
         Answer::Cut(open_stream(&[body.as_bytes()]))
     })
     .await;
-    let (events, error) = read_all(reader(&server, None, Until::Done)).await;
+    let (events, error) = read_all(reader(&server, None, FollowUntil::Done)).await;
     assert_eq!(
         (events.len(), error.map(|error| error.to_string())),
         (1, None)
@@ -393,7 +394,7 @@ async fn a_reader_that_stays_sees_turn_after_turn() {
         None => Answer::Hold(open_stream(&[])),
     })
     .await;
-    let mut reader = reader(&server, None, Until::Dropped);
+    let mut reader = reader(&server, None, FollowUntil::Dropped);
     for (number, (id, kind)) in expected.into_iter().enumerate() {
         let event = reader.next().await.unwrap().unwrap();
         assert_eq!(
@@ -430,7 +431,7 @@ async fn a_log_that_starts_over_is_read_from_its_start() {
         None => Answer::Hold(open_stream(&[])),
     })
     .await;
-    let mut reader = reader(&server, Some(7), Until::Dropped);
+    let mut reader = reader(&server, Some(7), FollowUntil::Dropped);
     let mut seen = Vec::new();
     while seen.last() != Some(&Some(2)) {
         seen.push(reader.next().await.unwrap().unwrap().id);

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use codelab_client::{Access, Client, ClientLimits};
+use codelab_client::{Client, ClientLimits, Credentials};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -89,7 +89,7 @@ impl Server {
     }
 
     pub fn client_with(&self, limits: ClientLimits) -> Client {
-        Client::with_limits(&self.url, Access::InternalKey(KEY.into()), limits).unwrap()
+        Client::with_limits(&self.url, Credentials::InternalKey(KEY.into()), limits).unwrap()
     }
 
     pub fn requests(&self) -> Vec<Request> {

@@ -1,16 +1,16 @@
 //! How a workflow ends: its results joined to one answer, cancelled, or lost with the server.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role,
+    ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, SessionEventBody,
     TurnStatus, WorkflowCompleted, WorkflowStatus,
 };
 
-use super::{TaskProgress, Workflow, WorkflowPhase};
-use crate::session::Step;
+use super::{TaskRun, Workflow, WorkflowPhase};
+use crate::session::Transition;
 use crate::world::MAX_ATTEMPTS;
 use crate::{ApprovalKind, Downtime, Lane, Spending, orchestrator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
     pub(super) fn tasks_ended(&mut self) {
         let Some((_, workflow)) = self.workflow() else {
@@ -119,7 +119,7 @@ impl Step<'_, '_> {
             message_id,
             usage,
         };
-        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     /// A person allowed no more spending: what was done so far is the answer.
@@ -174,7 +174,7 @@ impl Step<'_, '_> {
             message_id: None,
             usage,
         };
-        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     fn stop_tasks(&mut self) {
@@ -200,8 +200,8 @@ impl Step<'_, '_> {
         };
         workflow.phase = WorkflowPhase::Running;
         for task in &mut workflow.tasks {
-            if matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)) {
-                task.state = TaskProgress::Cancelled;
+            if matches!(task.state, TaskRun::Pending | TaskRun::Open(_)) {
+                task.state = TaskRun::Cancelled;
             }
         }
         if workflow.reserved.take().is_some() {
@@ -259,11 +259,11 @@ fn missing(workflow: &Workflow) -> Option<String> {
         .iter()
         .filter_map(|task| {
             let why = match &task.state {
-                TaskProgress::Failed { error } => format!("failed: {}", error.message),
-                TaskProgress::Skipped { because_of } => {
+                TaskRun::Failed { error } => format!("failed: {}", error.message),
+                TaskRun::Skipped { because_of } => {
                     format!("skipped, because {because_of} failed")
                 }
-                TaskProgress::Cancelled => "cancelled".to_owned(),
+                TaskRun::Cancelled => "cancelled".to_owned(),
                 _ => return None,
             };
             Some(format!("- {} ({}): {why}", task.id, task.agent))

@@ -58,7 +58,7 @@ pub(crate) fn agent<'a>(team: &'a Team, request: &str) -> Option<&'a Agent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::AgentMode;
 
     fn starter_pack() -> Team {
         let names = [
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_team_without_the_starter_pack_still_has_a_first_agent() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         assert_eq!(
             agent(&team, "fix the error in this function")
                 .unwrap()

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use codelab_protocol::{AgentName, PlannedTask, TaskId};
 use petgraph::graphmap::DiGraphMap;
 
-use super::{TaskProgress, TaskState};
+use super::{TaskRun, TaskState};
 use crate::world::{MAX_DESCRIPTION_BYTES, MAX_TASKS};
-use crate::{Space, Team};
+use crate::{Team, WorkerSpace};
 
 /// Tokens of a task whose size the planner did not say.
 const DEFAULT_TASK_TOKENS: u64 = 2_000;
@@ -18,7 +18,7 @@ const MAX_TASK_TOKENS: u64 = 10_000_000;
 pub(crate) fn checked(
     tasks: Vec<PlannedTask>,
     team: &Team,
-    space: &dyn Space,
+    space: &dyn WorkerSpace,
 ) -> Result<Vec<TaskState>, String> {
     if tasks.is_empty() {
         return Err("the plan has no tasks".to_owned());
@@ -49,7 +49,7 @@ pub(crate) fn checked(
     Ok(checked)
 }
 
-fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState, String> {
+fn state(task: PlannedTask, team: &Team, space: &dyn WorkerSpace) -> Result<TaskState, String> {
     let description = task.description.trim().to_owned();
     if description.is_empty() {
         return Err(format!("task {} has no description", task.id));
@@ -80,14 +80,14 @@ fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState,
         depends_on,
         estimated_tokens,
         estimated_cost_usd,
-        state: TaskProgress::Pending,
+        state: TaskRun::Pending,
         usage: None,
     })
 }
 
 /// The larger of what the planner says and what the agent's tasks usually need: a person who
 /// approves a cost should not meet a larger one.
-fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn Space) -> u64 {
+fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn WorkerSpace) -> u64 {
     planned
         .max(space.usual_tokens(agent))
         .unwrap_or(DEFAULT_TASK_TOKENS)
@@ -114,7 +114,7 @@ fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
 pub(crate) fn single(
     agent: &crate::Agent,
     description: String,
-    space: &dyn Space,
+    space: &dyn WorkerSpace,
 ) -> Option<TaskState> {
     let estimated_tokens = estimated_tokens(&agent.name, None, space);
     Some(TaskState {
@@ -124,7 +124,7 @@ pub(crate) fn single(
         depends_on: Vec::new(),
         estimated_tokens,
         estimated_cost_usd: space.price_usd(&agent.name, estimated_tokens),
-        state: TaskProgress::Pending,
+        state: TaskRun::Pending,
         usage: None,
     })
 }

@@ -1,26 +1,26 @@
 //! The model calls of a workflow itself: the plan, its repair, and the joined answer. Each sets
 //! aside what it may take.
 
-use codelab_protocol::{ChatEventBody, ModelFailure, ModelOutput, TurnId};
+use codelab_protocol::{ModelFailure, ModelOutput, SessionEventBody, TurnId};
 
 use super::WorkflowPhase;
-use crate::session::Step;
-use crate::turn::{BudgetQuestion, Room, Taken};
+use crate::session::Transition;
+use crate::turn::{BudgetQuestion, Reservation, Reserved};
 use crate::{AgentSpending, Approval, Effect, Lane, ModelCall, Purpose, orchestrator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Makes the call that this phase waits for, now or when there is room for it. Where a person
     /// would have to be asked, only a first plan is worth that.
     pub(crate) fn own_call(&mut self, next: WorkflowPhase) {
         match self.set_aside_own(&next) {
-            Room::Taken(taken) => {
+            Reservation::Taken(taken) => {
                 self.set_phase(next);
                 self.call_planner(taken.max_tokens);
             }
-            Room::Waits => self.set_phase(WorkflowPhase::AwaitingRoom {
+            Reservation::Waits => self.set_phase(WorkflowPhase::AwaitingRoom {
                 next: Box::new(next),
             }),
-            Room::Asks(question) => match next {
+            Reservation::Asks(question) => match next {
                 WorkflowPhase::Planning { repair: None, .. } => self.ask_before_planning(&question),
                 WorkflowPhase::Joining { message_id, .. } => self.finish_concatenated(message_id),
                 // What is left is for the work itself.
@@ -29,9 +29,10 @@ impl Step<'_, '_> {
         }
     }
 
-    fn set_aside_own(&mut self, next: &WorkflowPhase) -> Room {
+    fn set_aside_own(&mut self, next: &WorkflowPhase) -> Reservation {
         let room = self.set_aside(Lane::OWN, &orchestrator(), self.own_size(next));
-        if let (Room::Taken(Taken { spending, .. }), Some(workflow)) = (&room, self.workflow_mut())
+        if let (Reservation::Taken(Reserved { spending, .. }), Some(workflow)) =
+            (&room, self.workflow_mut())
         {
             workflow.reserved = Some(*spending);
         }
@@ -57,7 +58,7 @@ impl Step<'_, '_> {
             agent: None,
             origin: Default::default(),
         };
-        self.event(turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
+        self.event(turn, SessionEventBody::ApprovalRequest(Box::new(shown)));
     }
 
     fn call_planner(&mut self, max_tokens: Option<u32>) {

@@ -2,18 +2,18 @@
 //! by a person.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask,
+    ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, SessionEventBody,
     WorkflowId, arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
-use crate::session::Step;
+use crate::session::Transition;
 use crate::turn::{cut, error_data};
 use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
 use crate::{Approval, ApprovalKind, ApprovalStatus, BudgetScope, BudgetWhy, Decision, Refusal};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
         let workflow = Workflow {
             plan_id: self.world.ids.plan_id(),
@@ -119,7 +119,7 @@ impl Step<'_, '_> {
             return;
         };
         let plan = workflow.plan(None);
-        self.event(turn, ChatEventBody::TaskPlanCreated(plan));
+        self.event(turn, SessionEventBody::TaskPlanCreated(plan));
     }
 
     fn ask_for_plan(&mut self, reason: String) {
@@ -148,7 +148,7 @@ impl Step<'_, '_> {
         };
         self.set_phase(WorkflowPhase::AwaitingApproval { approval });
         self.show_plan();
-        self.event(turn, ChatEventBody::PlanRequest(request));
+        self.event(turn, SessionEventBody::PlanRequest(request));
     }
 
     /// A person's word about the plan. An edit that cannot be run leaves it pending.
@@ -243,7 +243,7 @@ impl Step<'_, '_> {
             reason,
             tasks,
         };
-        self.event(turn, ChatEventBody::PlanResolved(resolved));
+        self.event(turn, SessionEventBody::PlanResolved(resolved));
     }
 
     /// Nobody decided in time: the workflow ends.

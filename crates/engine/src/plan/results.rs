@@ -1,6 +1,6 @@
 //! What tasks gave: kept within bounds, and handed on to those who need it.
 
-use super::{TaskProgress, TaskState, Workflow};
+use super::{TaskRun, TaskState, Workflow};
 use crate::turn::cut;
 use crate::world::{MAX_HANDED_ON_BYTES, MAX_RESULT_BYTES};
 
@@ -23,7 +23,7 @@ impl Workflow {
     /// What tasks that have not ended said last, one text for each.
     pub(super) fn begun(&self) -> Vec<String> {
         let said = |task: &TaskState| match &task.state {
-            TaskProgress::Open(Some(thread)) => thread
+            TaskRun::Open(Some(thread)) => thread
                 .said()
                 .map(|said| task.part(&format!("(unfinished) {said}"))),
             _ => None,

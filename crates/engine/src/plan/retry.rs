@@ -1,18 +1,22 @@
 //! Running a stored plan again: what ended well stays as it is.
 
-use codelab_protocol::{ErrorCode, Plan, PlanStatus, Task, TaskStatus};
+use codelab_protocol::{ErrorCode, Plan, PlanStatus, SessionKind, Task, TaskStatus};
 
-use super::{TaskProgress, TaskState, Workflow, WorkflowPhase};
+use super::{TaskRun, TaskState, Workflow, WorkflowPhase};
 use crate::prompt::without_middle;
-use crate::session::Step;
-use crate::turn::{Turn, Work};
+use crate::session::Transition;
+use crate::turn::{Turn, TurnWork};
 use crate::world::MAX_REQUEST_BYTES;
-use crate::{Answer, Kind, Refusal, Span};
+use crate::{CallerAnswer, EventRange, Refusal};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Runs the tasks of an ended plan again that failed, were skipped or cancelled.
-    pub(crate) fn retry_plan(&mut self, plan: Plan, request: &str) -> Result<Answer, Refusal> {
-        if self.session.kind != Kind::Project || self.session.turn.is_some() {
+    pub(crate) fn retry_plan(
+        &mut self,
+        plan: Plan,
+        request: &str,
+    ) -> Result<CallerAnswer, Refusal> {
+        if self.session.kind != SessionKind::Project || self.session.turn.is_some() {
             return Err(Refusal::new(
                 ErrorCode::Conflict,
                 "The session is busy; retry when its turn has ended",
@@ -46,7 +50,7 @@ impl Step<'_, '_> {
                 Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str())
             );
         }
-        let span = Span {
+        let span = EventRange {
             turn: self.new_turn_id(),
             after_seq: self.session.last_seq,
         };
@@ -61,7 +65,7 @@ impl Step<'_, '_> {
             reserved: None,
         };
         let message_id = self.world.ids.message_id();
-        let work = Work::Workflow(Box::new(workflow));
+        let work = TurnWork::Workflow(Box::new(workflow));
         // As with a new message: nobody handed this over.
         self.session.last_switch = None;
         let request = without_middle(request, MAX_REQUEST_BYTES);
@@ -74,7 +78,7 @@ impl Step<'_, '_> {
         });
         // What had failed is open again, for everybody who looks.
         self.show_plan();
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 }
 
@@ -86,10 +90,8 @@ impl TaskState {
     /// A task of a stored plan that is run again where it did not end well.
     fn again(task: Task) -> Self {
         let state = match task.result {
-            Some(result) if task.status == TaskStatus::Completed => {
-                TaskProgress::Completed { result }
-            }
-            _ => TaskProgress::Pending,
+            Some(result) if task.status == TaskStatus::Completed => TaskRun::Completed { result },
+            _ => TaskRun::Pending,
         };
         Self {
             id: task.id,

@@ -2,16 +2,16 @@
 //! not.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorData, ModelOutput, Role, TaskCompleted, TaskFailed,
+    ErrorData, ModelOutput, Role, SessionEventBody, TaskCompleted, TaskFailed,
     TaskProgress as TaskProgressEvent, TaskSkipped, TaskStarted,
 };
 
-use super::{TaskProgress, Workflow, WorkflowPhase, results};
+use super::{TaskRun, Workflow, WorkflowPhase, results};
 use crate::Lane;
-use crate::session::Step;
+use crate::session::Transition;
 use crate::turn::Thread;
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Starts what may start, and ends the workflow when nothing is left to do. Called once after
     /// every input.
     pub(crate) fn advance_workflow(&mut self) {
@@ -47,7 +47,7 @@ impl Step<'_, '_> {
             return;
         };
         let agent = task.agent.clone();
-        task.state = TaskProgress::Open(None);
+        task.state = TaskRun::Open(None);
         let thread = Thread::new(turn, Lane::of_task(index), agent, Some(limit_ms));
         let message = self.new_message(Role::User, brief);
         self.message(turn, self.task_of(&thread), message);
@@ -68,7 +68,7 @@ impl Step<'_, '_> {
             agent: task.agent.clone(),
             description: task.description.clone(),
         };
-        self.event(turn, ChatEventBody::TaskStarted(started));
+        self.event(turn, SessionEventBody::TaskStarted(started));
     }
 
     /// One more step of a task is done.
@@ -97,7 +97,7 @@ impl Step<'_, '_> {
             tasks_done: workflow.completed().count() as u64,
             tasks_total: workflow.tasks.len() as u64,
         };
-        self.event(turn, ChatEventBody::TaskProgress(progress));
+        self.event(turn, SessionEventBody::TaskProgress(progress));
     }
 
     pub(crate) fn task_completed(&mut self, thread: Thread, response: String) {
@@ -112,7 +112,7 @@ impl Step<'_, '_> {
         let Some(task) = workflow.tasks.get_mut(index) else {
             return;
         };
-        task.state = TaskProgress::Completed {
+        task.state = TaskRun::Completed {
             result: results::kept(&response),
         };
         task.usage = usage;
@@ -130,7 +130,7 @@ impl Step<'_, '_> {
             context,
             usage,
         };
-        self.event(turn, ChatEventBody::TaskCompleted(completed));
+        self.event(turn, SessionEventBody::TaskCompleted(completed));
         // The plan keeps a part of it at most; what the user gets is all of it.
         if let Some((answer, warnings)) = answer {
             let message_id = self.world.ids.message_id();
@@ -150,12 +150,12 @@ impl Step<'_, '_> {
         let Some(task) = workflow.tasks.get_mut(index) else {
             return;
         };
-        task.state = TaskProgress::Failed {
+        task.state = TaskRun::Failed {
             error: error.clone(),
         };
         task.usage = usage;
         let (task_id, agent) = (task.id.clone(), task.agent.clone());
-        let mut events = vec![ChatEventBody::TaskFailed(TaskFailed {
+        let mut events = vec![SessionEventBody::TaskFailed(TaskFailed {
             plan_id: plan_id.clone(),
             task_id: task_id.clone(),
             agent,
@@ -165,7 +165,7 @@ impl Step<'_, '_> {
             let Some(skipped) = workflow.tasks.get(index) else {
                 continue;
             };
-            events.push(ChatEventBody::TaskSkipped(TaskSkipped {
+            events.push(SessionEventBody::TaskSkipped(TaskSkipped {
                 plan_id: plan_id.clone(),
                 task_id: skipped.id.clone(),
                 agent: skipped.agent.clone(),

@@ -4,8 +4,8 @@ use codelab_protocol::{PlanId, PlanStatus, TaskStatus, TurnId};
 
 use super::{TaskState, Workflow, WorkflowPhase};
 use crate::prompt::tokens_of_text;
-use crate::session::Step;
-use crate::turn::Work;
+use crate::session::Transition;
+use crate::turn::TurnWork;
 use crate::{Effect, Session};
 
 impl Session {
@@ -23,7 +23,7 @@ impl Session {
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// The plan as it stands is part of each commit that changes it.
     pub(crate) fn save_changed_plan(&mut self, before: Option<(PlanId, Vec<TaskStatus>)>) {
         let now = self.session.task_statuses();
@@ -64,8 +64,8 @@ impl Step<'_, '_> {
     pub(super) fn workflow_mut_with_turn(&mut self) -> Option<(TurnId, &mut Workflow)> {
         let turn = self.session.turn.as_mut()?;
         match &mut turn.work {
-            Work::Workflow(workflow) => Some((turn.id, workflow)),
-            Work::Thread(_) => None,
+            TurnWork::Workflow(workflow) => Some((turn.id, workflow)),
+            TurnWork::Thread(_) => None,
         }
     }
 
@@ -75,7 +75,7 @@ impl Step<'_, '_> {
 
     pub(super) fn set_workflow(&mut self, workflow: Workflow) {
         if let Some(turn) = &mut self.session.turn {
-            turn.work = Work::Workflow(Box::new(workflow));
+            turn.work = TurnWork::Workflow(Box::new(workflow));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Puts values into an agent's prompt, in one pass: what a value holds is never looked at again.
 
-use crate::placeholders::{PLACEHOLDERS, Part, parts};
+use crate::placeholders::{PLACEHOLDERS, TemplatePart, parts};
 
 /// A prompt with its values, and what it asked for in vain.
 pub(super) struct Expanded {
@@ -11,7 +11,7 @@ pub(super) struct Expanded {
 }
 
 pub(super) fn uses(template: &str, name: &str) -> bool {
-    parts(template).contains(&Part::Placeholder(name))
+    parts(template).contains(&TemplatePart::Placeholder(name))
 }
 
 /// A placeholder without a value becomes empty.
@@ -23,14 +23,16 @@ pub(super) fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> 
     };
     for part in parts(template) {
         match part {
-            Part::Text(text) => expanded.text.push_str(text),
-            Part::Placeholder(name) => match PLACEHOLDERS.iter().find(|known| **known == name) {
-                Some(known) => match value(known) {
-                    Some(value) => expanded.text.push_str(&value),
-                    None => note(&mut expanded.missing, known),
-                },
-                None => note(&mut expanded.unknown, name.to_owned()),
-            },
+            TemplatePart::Text(text) => expanded.text.push_str(text),
+            TemplatePart::Placeholder(name) => {
+                match PLACEHOLDERS.iter().find(|known| **known == name) {
+                    Some(known) => match value(known) {
+                        Some(value) => expanded.text.push_str(&value),
+                        None => note(&mut expanded.missing, known),
+                    },
+                    None => note(&mut expanded.unknown, name.to_owned()),
+                }
+            }
         }
     }
     expanded

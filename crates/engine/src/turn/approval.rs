@@ -4,15 +4,15 @@ use codelab_policy::{Ask, RememberKey, Verdict};
 use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ToolCallChunk};
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, REJECTED_BY_PERSON, Thread, error_data, too_deep};
-use crate::session::Step;
+use super::{OpenCall, REJECTED_BY_PERSON, Thread, ThreadPhase, error_data, too_deep};
+use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
-    Answer, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision,
-    Effect, Refusal,
+    Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer, Decided, Decision,
+    DecisionRecord, Effect, Refusal,
 };
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn request_approval(&mut self, thread: Thread, call: OpenCall, ask: Ask) {
         let chunk = self.call_chunk(&thread, &call);
         let approval = self.open_approval(Approval {
@@ -37,7 +37,7 @@ impl Step<'_, '_> {
             ..chunk
         };
         self.show_approval(&thread, &approval, Some(shown));
-        self.suspend(thread, Phase::AwaitingApproval { call, approval });
+        self.suspend(thread, ThreadPhase::AwaitingApproval { call, approval });
     }
 
     /// Writes the question down, with the time that people have for it.
@@ -64,7 +64,7 @@ impl Step<'_, '_> {
         rule: String,
     ) {
         let reason = format!("{} ({rule})", ask.reason);
-        self.effects.push(Effect::Audit(AuditRecord {
+        self.effects.push(Effect::Audit(DecisionRecord {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
             original: call.arguments.clone(),
@@ -84,7 +84,7 @@ impl Step<'_, '_> {
         digest: Option<Digest>,
         decided_by: String,
         known: bool,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<CallerAnswer, Refusal> {
         let open = self
             .session
             .pending_approvals()
@@ -114,7 +114,7 @@ impl Step<'_, '_> {
             ApprovalKind::Budget => self.decide_budget(&call_id, decision, decided_by)?,
             ApprovalKind::Plan => self.decide_plan(decision, decided_by)?,
         }
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     fn decide_call(
@@ -136,7 +136,7 @@ impl Step<'_, '_> {
 
     /// What a person wrote passes the same checks as what the model wrote.
     fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
-        let Phase::AwaitingApproval { call, .. } = &thread.phase else {
+        let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
             return Ok(());
         };
         if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
@@ -171,7 +171,7 @@ impl Step<'_, '_> {
     }
 
     fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
-        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+        let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
             return self.put(thread);
         };
         match decision {
@@ -256,7 +256,7 @@ impl Step<'_, '_> {
             reason.clone(),
             modified.clone(),
         );
-        self.effects.push(Effect::Audit(AuditRecord {
+        self.effects.push(Effect::Audit(DecisionRecord {
             call_id: approval.call_id.clone(),
             tool: approval.tool.clone(),
             original: approval.arguments.clone(),
@@ -296,7 +296,7 @@ impl Step<'_, '_> {
 
     /// Nobody decided about a tool call in time.
     pub(crate) fn approval_expired(&mut self, thread: Thread) {
-        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+        let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
             return self.put(thread);
         };
         self.close_approval(

@@ -1,18 +1,18 @@
 //! Budgets: what is reached is what was spent. Where too little is left for the next call, a person
 //! is asked.
 
-use codelab_protocol::{CallId, ErrorCode, ErrorData, Usage, arguments_digest};
+use codelab_protocol::{CallId, ErrorCode, ErrorData, SessionKind, Usage, arguments_digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::approval::TIMEOUT;
-use super::{Phase, Thread, error_data};
+use super::{Thread, ThreadPhase, error_data};
 use crate::plan::WorkflowPhase;
-use crate::session::Step;
+use crate::session::Transition;
 use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
-    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, Decision, Effect, Kind, Lane,
-    Refusal, Spending, Standing,
+    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetState, Decision, Effect,
+    Lane, Refusal, Spending,
 };
 
 /// Whose budget it is.
@@ -38,13 +38,13 @@ pub enum BudgetWhy {
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetQuestion {
     pub scope: BudgetScope,
-    pub standing: Standing,
+    pub standing: BudgetState,
     pub why: BudgetWhy,
     /// The model without a price.
     pub model: Option<String>,
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Gives back what was set aside for a call that will not be paid.
     pub(crate) fn release(&mut self, thread: &mut Thread) {
         if thread.reserved.take().is_some() {
@@ -53,7 +53,7 @@ impl Step<'_, '_> {
     }
 
     /// How a budget stands now.
-    pub(crate) fn standing(&self, scope: BudgetScope) -> Standing {
+    pub(crate) fn standing(&self, scope: BudgetScope) -> BudgetState {
         if scope == BudgetScope::Project {
             return self.world.space.standing();
         }
@@ -66,7 +66,7 @@ impl Step<'_, '_> {
         let reserved = threads
             .chain(planner)
             .fold(Spending::default(), Spending::plus);
-        Standing {
+        BudgetState {
             budget: self.session.budget,
             granted: self.session.granted,
             spent: self.session.spent,
@@ -107,7 +107,7 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn space_spends(&mut self, lane: Lane, usage: Option<Usage>) {
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             self.world
                 .space
                 .spend(lane, usage.map(spending).unwrap_or_default());
@@ -115,7 +115,7 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn spent(&mut self, spent: AgentSpending) {
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             return;
         }
         self.session.spent = self.session.spent.plus(spending(spent.usage));
@@ -134,7 +134,7 @@ impl Step<'_, '_> {
         };
         self.suspend(
             thread,
-            Phase::AwaitingBudget {
+            ThreadPhase::AwaitingBudget {
                 approval,
                 scope,
                 why,
@@ -153,7 +153,7 @@ impl Step<'_, '_> {
             .as_ref()?
             .threads()
             .find_map(|thread| match &thread.phase {
-                Phase::AwaitingBudget {
+                ThreadPhase::AwaitingBudget {
                     approval,
                     scope,
                     why,
@@ -210,7 +210,7 @@ impl Step<'_, '_> {
         let asked = asked_by.map_or_else(
             || self.planning_budget(),
             |phase| match phase {
-                Phase::AwaitingBudget {
+                ThreadPhase::AwaitingBudget {
                     approval,
                     scope,
                     why,
@@ -257,7 +257,7 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn budget_expired(&mut self, thread: Thread) {
-        let Phase::AwaitingBudget { approval, .. } = thread.phase.clone() else {
+        let ThreadPhase::AwaitingBudget { approval, .. } = thread.phase.clone() else {
             return self.put(thread);
         };
         self.close_approval(
@@ -312,7 +312,7 @@ fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
         model,
         ..
     } = question;
-    let Standing {
+    let BudgetState {
         budget,
         spent,
         reserved,
@@ -336,8 +336,8 @@ fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
     arguments
 }
 
-fn left_too_little(whose: &str, standing: &Standing) -> String {
-    let Standing { budget, spent, .. } = standing;
+fn left_too_little(whose: &str, standing: &BudgetState) -> String {
+    let BudgetState { budget, spent, .. } = standing;
     let tokens = budget
         .tokens
         .map(|limit| format!("{} of {limit} tokens", spent.tokens));
@@ -353,8 +353,8 @@ fn left_too_little(whose: &str, standing: &Standing) -> String {
 
 /// The limits as a person last set them, once more, and what approvals have added by then. In any
 /// case enough for the calls that wait; a limit that lets them through stays as it is.
-fn more(standing: &Standing, awaited: Spending) -> (Budget, Spending) {
-    let Standing {
+fn more(standing: &BudgetState, awaited: Spending) -> (Budget, Spending) {
+    let BudgetState {
         budget,
         granted,
         spent,
@@ -392,7 +392,7 @@ fn more(standing: &Standing, awaited: Spending) -> (Budget, Spending) {
 /// approvals added to it.
 fn new_budget(
     arguments: &Map<String, Value>,
-    standing: &Standing,
+    standing: &BudgetState,
 ) -> Result<(Budget, Spending), Refusal> {
     let (now, mut granted) = (standing.budget, standing.granted);
     let invalid = |why: String| Refusal::new(ErrorCode::InvalidToolArguments, why);

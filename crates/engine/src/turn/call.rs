@@ -2,20 +2,20 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Origin, Role, SwitchMode, Tool,
+    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, TaskOrigin, Tool,
     ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use super::{
-    COMPLETED, EDITED_BY_PERSON, OpenCall, Phase, PlannedCall, REFUSED, Thread, agent_of,
+    COMPLETED, EDITED_BY_PERSON, OpenCall, PlannedCall, REFUSED, Thread, ThreadPhase, agent_of,
     error_data,
 };
-use crate::session::Step;
+use crate::session::Transition;
 use crate::world::{MAX_MODIFIED_FILES, MAX_PATH_CHARS, MAX_REASON_CHARS};
-use crate::{Answer, CallStatus, Effect, KnownCall, Refusal, Span, calculator};
+use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Refusal, calculator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn run_call(&mut self, mut thread: Thread, call: PlannedCall) {
         if let Some(error) = self.repeats_itself(&mut thread, &call) {
             self.abandon_calls(&mut thread, &call, &error.message);
@@ -246,14 +246,14 @@ impl Step<'_, '_> {
         self.open_call(&thread, &call_id, Tool::AskFollowupQuestion);
         self.show_question(&thread, &call_id, question, options);
         let asked_seq = self.session.last_seq;
-        self.suspend(thread, Phase::AwaitingAnswer { call_id, asked_seq });
+        self.suspend(thread, ThreadPhase::AwaitingAnswer { call_id, asked_seq });
     }
 
     /// The oldest question that is open, if there is one.
     pub(crate) fn oldest_question(&self) -> Option<CallId> {
         let turn = self.session.turn.as_ref()?;
         let asked = turn.threads().filter_map(|thread| match &thread.phase {
-            Phase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
+            ThreadPhase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
             _ => None,
         });
         asked
@@ -273,7 +273,7 @@ impl Step<'_, '_> {
             ..self.new_message(Role::User, text.clone())
         };
         self.show_answer_of_user(&thread, &message);
-        let Origin { plan_id, task_id } = self.origin(&thread);
+        let TaskOrigin { plan_id, task_id } = self.origin(&thread);
         self.message(
             thread.turn,
             None,
@@ -294,9 +294,9 @@ impl Step<'_, '_> {
         call_id: CallId,
         text: String,
         known: Option<KnownCall>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<CallerAnswer, Refusal> {
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(Phase::AwaitingAnswer { .. }) => {}
+            Some(ThreadPhase::AwaitingAnswer { .. }) => {}
             Some(_) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
@@ -307,7 +307,7 @@ impl Step<'_, '_> {
         }
         let span = self.here();
         self.answered(&call_id, text);
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     fn client_call(&mut self, thread: Thread, open: OpenCall, checked: &ToolArguments) {
@@ -349,7 +349,7 @@ impl Step<'_, '_> {
             .plus_seconds(self.world.limits.tool_result_timeout_seconds);
         self.suspend(
             thread,
-            Phase::AwaitingResult {
+            ThreadPhase::AwaitingResult {
                 call,
                 deadline,
                 claim: None,
@@ -382,13 +382,13 @@ impl Step<'_, '_> {
         result: Value,
         client: Option<ClientId>,
         known: Option<KnownCall>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<CallerAnswer, Refusal> {
         let digest = Digest::of_json(&result);
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(Phase::AwaitingResult { claim, .. }) => {
+            Some(ThreadPhase::AwaitingResult { claim, .. }) => {
                 self.check_holder(claim.as_ref(), client.as_ref())?
             }
-            Some(Phase::AwaitingAnswer { .. }) => {
+            Some(ThreadPhase::AwaitingAnswer { .. }) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is a question; answer it with a message",
@@ -409,9 +409,9 @@ impl Step<'_, '_> {
         }
         let span = self.here();
         let Some(thread) = self.take_waiting(&call_id) else {
-            return Ok(Answer::Nothing);
+            return Ok(CallerAnswer::Nothing);
         };
-        if let Phase::AwaitingResult { call, .. } = thread.phase.clone() {
+        if let ThreadPhase::AwaitingResult { call, .. } = thread.phase.clone() {
             let status = CallStatus::Finished;
             let closed = Effect::CallClosed {
                 call_id,
@@ -429,7 +429,7 @@ impl Step<'_, '_> {
             self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
         }
         self.next_call(thread);
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     pub(crate) fn note_result(&mut self, call: &OpenCall, result: &Value) {
@@ -501,7 +501,7 @@ impl Step<'_, '_> {
     }
 
     /// The events of the turn from here on.
-    pub(crate) fn here(&self) -> Span {
+    pub(crate) fn here(&self) -> EventRange {
         let turn = self
             .session
             .turn
@@ -509,7 +509,7 @@ impl Step<'_, '_> {
             .map_or(codelab_protocol::TurnId(self.session.last_turn), |turn| {
                 turn.id
             });
-        Span {
+        EventRange {
             turn,
             after_seq: self.session.last_seq,
         }
@@ -520,12 +520,12 @@ fn known_result(
     call_id: &CallId,
     digest: &Digest,
     known: Option<KnownCall>,
-) -> Result<Answer, Refusal> {
+) -> Result<CallerAnswer, Refusal> {
     match &known {
         Some(KnownCall {
             span: Some(span),
             result_digest,
-        }) if result_digest.as_ref() == Some(digest) => Ok(Answer::Repeat(*span)),
+        }) if result_digest.as_ref() == Some(digest) => Ok(CallerAnswer::Repeat(*span)),
         known => Err(ended_or_unknown(call_id, known.is_some())),
     }
 }

@@ -1,17 +1,17 @@
 //! Who runs a client tool call: claims, leases, and results that come after they lapsed.
 
 use codelab_protocol::{
-    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Origin, Role, Tool, TurnId,
-    TurnStatus,
+    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Role, SessionKind, TaskOrigin, Tool,
+    TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ended_or_unknown, text_of};
-use super::{Claim, OpenCall, Phase, Thread, Turn};
-use crate::session::Step;
+use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
+use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
-use crate::{Answer, CallStatus, Effect, Kind, KnownCall, Lane, Refusal, Span};
+use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal};
 
 /// A claimed call whose lease lapsed: it may or may not have run, and its result may still come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,10 +20,10 @@ pub(crate) struct LateCall {
     pub client_id: ClientId,
     pub tool: Tool,
     pub turn: TurnId,
-    pub task: Option<Origin>,
+    pub task: Option<TaskOrigin>,
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// `bound_is_gone`: the client that the session is bound to has not been seen for a while.
     pub(crate) fn claim(
         &mut self,
@@ -31,15 +31,15 @@ impl Step<'_, '_> {
         client_id: ClientId,
         bound_is_gone: bool,
         known: Option<KnownCall>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<CallerAnswer, Refusal> {
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(Phase::AwaitingResult {
+            Some(ThreadPhase::AwaitingResult {
                 claim: Some(claim), ..
             }) if claim.client_id != client_id => {
                 return Err(claimed(&call_id, "Another client runs this call"));
             }
-            Some(Phase::AwaitingResult { .. }) => {}
-            Some(Phase::AwaitingApproval { .. }) => {
+            Some(ThreadPhase::AwaitingResult { .. }) => {}
+            Some(ThreadPhase::AwaitingApproval { .. }) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is not approved yet",
@@ -68,26 +68,26 @@ impl Step<'_, '_> {
         let until = self.world.now.plus_seconds(LEASE_SECONDS);
         if let Some(turn) = &mut self.session.turn {
             for thread in turn.threads_mut() {
-                if let Phase::AwaitingResult { call, claim, .. } = &mut thread.phase
+                if let ThreadPhase::AwaitingResult { call, claim, .. } = &mut thread.phase
                     && call.call_id == call_id
                 {
-                    *claim = Some(Claim {
+                    *claim = Some(CallClaim {
                         client_id: client_id.clone(),
                         until,
                     });
                 }
             }
         }
-        Ok(Answer::Claimed)
+        Ok(CallerAnswer::Claimed)
     }
 
     /// Results come from whoever claimed the call; the runtime realm has no claims.
     pub(crate) fn check_holder(
         &self,
-        claim: Option<&Claim>,
+        claim: Option<&CallClaim>,
         client: Option<&ClientId>,
     ) -> Result<(), Refusal> {
-        if self.session.kind == Kind::Runtime
+        if self.session.kind == SessionKind::Runtime
             || claim.map(|claim| &claim.client_id) == client && client.is_some()
         {
             return Ok(());
@@ -99,7 +99,7 @@ impl Step<'_, '_> {
     }
 
     /// A client lets go of the session; what it was running has an unknown outcome.
-    pub(crate) fn client_gone(&mut self, client_id: &ClientId) -> Answer {
+    pub(crate) fn client_gone(&mut self, client_id: &ClientId) -> CallerAnswer {
         if self.session.bound.as_ref() == Some(client_id) {
             self.session.bound = None;
             self.changed = true;
@@ -110,11 +110,11 @@ impl Step<'_, '_> {
             };
             self.lease_lapsed(thread);
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn claimed_by(&self, client_id: &ClientId) -> Option<Lane> {
-        let holds = |thread: &&Thread| matches!(&thread.phase, Phase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
+        let holds = |thread: &&Thread| matches!(&thread.phase, ThreadPhase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
         self.session
             .turn
             .as_ref()?
@@ -125,7 +125,7 @@ impl Step<'_, '_> {
 
     /// The lease ran out: the person and the model are told that nobody knows whether it ran.
     pub(crate) fn lease_lapsed(&mut self, thread: Thread) {
-        let Phase::AwaitingResult {
+        let ThreadPhase::AwaitingResult {
             call,
             claim: Some(claim),
             ..
@@ -170,8 +170,13 @@ impl Step<'_, '_> {
     }
 
     /// Shown, and read by the model at its next step.
-    pub(crate) fn late_result(&mut self, late: LateCall, result: Value, digest: Digest) -> Answer {
-        let span = Span {
+    pub(crate) fn late_result(
+        &mut self,
+        late: LateCall,
+        result: Value,
+        digest: Digest,
+    ) -> CallerAnswer {
+        let span = EventRange {
             turn: late.turn,
             after_seq: self.session.last_seq,
         };
@@ -202,7 +207,7 @@ impl Step<'_, '_> {
             .as_ref()
             .filter(|turn| turn.id == late.turn)
             .and_then(Turn::workflow);
-        let is_open = |origin: &Origin| {
+        let is_open = |origin: &TaskOrigin| {
             plan.zip(origin.task_id.as_ref())
                 .is_some_and(|(plan, task)| plan.is_open(task))
         };
@@ -214,8 +219,10 @@ impl Step<'_, '_> {
             .as_ref()
             .filter(|turn| turn.id == late.turn)
         {
-            Some(turn) => turn.suspended().map_or(Answer::Span(span), Answer::Now),
-            None => Answer::Now(TurnStatus::Completed),
+            Some(turn) => turn
+                .suspended()
+                .map_or(CallerAnswer::Span(span), CallerAnswer::Now),
+            None => CallerAnswer::Now(TurnStatus::Completed),
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use codelab_protocol::{
     AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message,
-    MessageId, ModelOutput, Role, TurnId, TurnStatus,
+    MessageId, ModelOutput, Role, SessionKind, TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Phase, Thread, Turn, Work, error_data};
-use crate::session::Step;
+use super::{COMPLETED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
-use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, orchestrator};
+use crate::{CallStatus, CallerAnswer, Effect, Interaction, Lane, WorkOutcome, orchestrator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// `response` is what the agent answered, `completion` how the runtime's last chunk puts it.
     pub(crate) fn complete_thread(
         &mut self,
@@ -19,7 +19,7 @@ impl Step<'_, '_> {
         completion: String,
     ) {
         self.leave(&mut thread, Some(WorkOutcome::Succeeded));
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             let agent = self.session.current.clone();
             self.return_home(thread.turn, "turn_completed");
             let completion = Completion {
@@ -73,11 +73,11 @@ impl Step<'_, '_> {
             return self.task_failed(thread, error);
         }
         match self.session.kind {
-            Kind::Runtime => {
+            SessionKind::Runtime => {
                 self.show_error(&thread, error);
                 self.return_home(thread.turn, "turn_failed");
             }
-            Kind::Project => {
+            SessionKind::Project => {
                 self.remember_work(&thread, &error.message, false);
                 self.leave_direct(thread.turn, "turn_failed");
                 self.keep_failure(&thread, &error);
@@ -177,7 +177,7 @@ impl Step<'_, '_> {
         self.begin_next();
     }
 
-    pub(crate) fn cancel(&mut self, drop_queue: bool) -> Answer {
+    pub(crate) fn cancel(&mut self, drop_queue: bool) -> CallerAnswer {
         let dropped = if drop_queue {
             std::mem::take(&mut self.session.queue)
         } else {
@@ -189,10 +189,10 @@ impl Step<'_, '_> {
             self.settle(TurnStatus::Cancelled);
         }
         self.begin_next();
-        cancelled.map_or(Answer::Nothing, Answer::Now)
+        cancelled.map_or(CallerAnswer::Nothing, CallerAnswer::Now)
     }
 
-    pub(crate) fn reset(&mut self) -> Answer {
+    pub(crate) fn reset(&mut self) -> CallerAnswer {
         self.session.pinned = None;
         self.session.remembered.clear();
         self.changed = true;
@@ -219,8 +219,8 @@ impl Step<'_, '_> {
             self.cancelled_event(id);
         }
         match self.session.kind {
-            Kind::Runtime => self.return_home(id, "turn_cancelled"),
-            Kind::Project => self.leave_direct(id, "turn_cancelled"),
+            SessionKind::Runtime => self.return_home(id, "turn_cancelled"),
+            SessionKind::Project => self.leave_direct(id, "turn_cancelled"),
         }
         self.session.turn = None;
         self.settle(TurnStatus::Cancelled);
@@ -228,7 +228,7 @@ impl Step<'_, '_> {
     }
 
     /// A direct call goes with its agent. A plan goes on without the agent's tasks.
-    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
+    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> CallerAnswer {
         let turn = self.session.turn.as_ref();
         let threads = turn
             .into_iter()
@@ -248,29 +248,29 @@ impl Step<'_, '_> {
             self.note_error(&error.message);
             self.task_failed(thread, error);
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// Closes whatever the thread has open; every call keeps a result.
     pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
         match thread.phase.clone() {
-            Phase::Routing { .. }
-            | Phase::Thinking { .. }
-            | Phase::Queued
-            | Phase::AwaitingRoom => {}
-            Phase::AwaitingResult { call, .. } => {
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::AwaitingRoom => {}
+            ThreadPhase::AwaitingResult { call, .. } => {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
-            Phase::AwaitingApproval { call, approval } => {
+            ThreadPhase::AwaitingApproval { call, approval } => {
                 self.withdraw_approval(&approval);
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
             // Tasks that go on may wait for the same answer.
-            Phase::AwaitingBudget { approval, .. }
+            ThreadPhase::AwaitingBudget { approval, .. }
                 if self.waiting_thread(&approval.call_id).is_some() => {}
-            Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
-            Phase::AwaitingAnswer { call_id, .. } => {
+            ThreadPhase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
+            ThreadPhase::AwaitingAnswer { call_id, .. } => {
                 self.cancel_call(&thread, &call_id, "ask_followup_question")
             }
         }
@@ -319,8 +319,10 @@ impl Step<'_, '_> {
     /// Every thread that is still open, taken out of the turn.
     pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
         match self.session.turn.as_mut().map(|turn| &mut turn.work) {
-            Some(Work::Workflow(workflow)) => workflow.take_all_threads(),
-            Some(Work::Thread(thread)) => thread.take().map(|thread| *thread).into_iter().collect(),
+            Some(TurnWork::Workflow(workflow)) => workflow.take_all_threads(),
+            Some(TurnWork::Thread(thread)) => {
+                thread.take().map(|thread| *thread).into_iter().collect()
+            }
             None => Vec::new(),
         }
     }

@@ -1,33 +1,33 @@
 //! What people see of a turn: chunks in the runtime realm, chat events in a project.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
-    AssistantMessage, CallId, CallOutcome, ChatError, ChatEventBody, ChatQuestion, ChatToolCall,
-    ChatToolResult, ChunkBody, DirectAgentCall, ErrorData, Message, MessageCreated, ModelOutput,
-    Origin, Question, SwitchAgent, TaskCompleted, Tool, ToolCallChunk, ToolCallClosed,
-    ToolResultChunk, TurnId, WorkflowId,
+    AgentName, AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
+    AssistantMessage, CallId, CallOutcome, ChunkBody, DirectAgentCall, ErrorData, Message,
+    MessageCreated, ModelOutput, Question, SessionEventBody, SessionKind, SwitchAgent,
+    TaskCompleted, TaskOrigin, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent, ToolResultChunk,
+    ToolResultEvent, TurnError, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
 use super::claim::LateCall;
 use super::{OpenCall, Thread, Turn};
-use crate::session::Step;
-use crate::{Approval, ApprovalKind, ApprovalStatus, Kind};
+use crate::session::Transition;
+use crate::{Approval, ApprovalKind, ApprovalStatus};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// The task that a thread is; none for a turn's own thread.
-    pub(crate) fn task_of(&self, thread: &Thread) -> Option<Origin> {
+    pub(crate) fn task_of(&self, thread: &Thread) -> Option<TaskOrigin> {
         let index = thread.lane.task()?;
         let workflow = self.session.turn.as_ref()?.workflow()?;
         workflow.origin(index)
     }
 
-    pub(crate) fn origin(&self, thread: &Thread) -> Origin {
+    pub(crate) fn origin(&self, thread: &Thread) -> TaskOrigin {
         self.task_of(thread).unwrap_or_default()
     }
 
     fn is_runtime(&self) -> bool {
-        self.session.kind == Kind::Runtime
+        self.session.kind == SessionKind::Runtime
     }
 
     pub(crate) fn show_user_message(
@@ -38,11 +38,11 @@ impl Step<'_, '_> {
     ) {
         if !self.is_runtime() {
             let created = MessageCreated {
-                origin: Origin::default(),
+                origin: TaskOrigin::default(),
                 message: message.clone(),
                 workflow_id,
             };
-            self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+            self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
         }
     }
 
@@ -58,19 +58,24 @@ impl Step<'_, '_> {
             };
             self.event(
                 thread.turn,
-                ChatEventBody::MessageCreated(Box::new(created)),
+                SessionEventBody::MessageCreated(Box::new(created)),
             );
         }
     }
 
-    pub(crate) fn show_message(&mut self, turn: TurnId, message: &Message, task: Option<Origin>) {
+    pub(crate) fn show_message(
+        &mut self,
+        turn: TurnId,
+        message: &Message,
+        task: Option<TaskOrigin>,
+    ) {
         let (message, origin) = (message.clone(), task.unwrap_or_default());
         let created = MessageCreated {
             origin,
             message,
             workflow_id: None,
         };
-        self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+        self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
     }
 
     pub(crate) fn show_direct_call(&mut self, turn: TurnId, agent: &AgentName) {
@@ -85,7 +90,7 @@ impl Step<'_, '_> {
         self.session.current = agent.clone();
         self.event(
             turn,
-            ChatEventBody::DirectAgentCall(DirectAgentCall {
+            SessionEventBody::DirectAgentCall(DirectAgentCall {
                 agent: agent.clone(),
                 message_id,
             }),
@@ -114,7 +119,7 @@ impl Step<'_, '_> {
     pub(crate) fn show_switch(&mut self, turn: TurnId, switch: SwitchAgent) {
         match self.is_runtime() {
             true => self.event(turn, ChunkBody::SwitchAgent(switch)),
-            false => self.event(turn, ChatEventBody::AgentSwitched(switch)),
+            false => self.event(turn, SessionEventBody::AgentSwitched(switch)),
         }
     }
 
@@ -130,7 +135,7 @@ impl Step<'_, '_> {
                 status,
                 origin: self.origin(thread),
             };
-            self.event(thread.turn, ChatEventBody::AgentStatusChanged(changed));
+            self.event(thread.turn, SessionEventBody::AgentStatusChanged(changed));
         }
     }
 
@@ -141,7 +146,7 @@ impl Step<'_, '_> {
                 let origin = self.origin(thread);
                 self.event(
                     thread.turn,
-                    ChatEventBody::Error(ChatError { error, origin }),
+                    SessionEventBody::Error(TurnError { error, origin }),
                 );
             }
         }
@@ -152,9 +157,9 @@ impl Step<'_, '_> {
             true => self.event(turn, ChunkBody::Error(error)),
             false => self.event(
                 turn,
-                ChatEventBody::Error(ChatError {
+                SessionEventBody::Error(TurnError {
                     error,
-                    origin: Origin::default(),
+                    origin: TaskOrigin::default(),
                 }),
             ),
         }
@@ -180,14 +185,14 @@ impl Step<'_, '_> {
             ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatToolResult {
+                let shown = ToolResultEvent {
                     call_id,
                     tool_name,
                     result,
                     late,
                     origin,
                 };
-                self.event(thread.turn, ChatEventBody::ToolResult(shown));
+                self.event(thread.turn, SessionEventBody::ToolResult(shown));
             }
         }
     }
@@ -214,14 +219,14 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn show_late_result(&mut self, late: &LateCall, result: Value) {
-        let shown = ChatToolResult {
+        let shown = ToolResultEvent {
             call_id: late.call_id.clone(),
             tool_name: late.tool.as_str().to_owned(),
             result,
             late: true,
             origin: late.task.clone().unwrap_or_default(),
         };
-        self.event(late.turn, ChatEventBody::ToolResult(shown));
+        self.event(late.turn, SessionEventBody::ToolResult(shown));
     }
 
     pub(crate) fn show_closed(&mut self, thread: &Thread, call_id: &CallId, outcome: CallOutcome) {
@@ -230,7 +235,7 @@ impl Step<'_, '_> {
                 call_id: call_id.clone(),
                 outcome,
             };
-            self.event(thread.turn, ChatEventBody::ToolCallClosed(closed));
+            self.event(thread.turn, SessionEventBody::ToolCallClosed(closed));
         }
     }
 
@@ -254,14 +259,14 @@ impl Step<'_, '_> {
             ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatQuestion {
+                let shown = AgentQuestion {
                     call_id,
                     question,
                     options,
                     agent,
                     origin,
                 };
-                self.event(thread.turn, ChatEventBody::Question(shown));
+                self.event(thread.turn, SessionEventBody::Question(shown));
             }
         }
     }
@@ -271,12 +276,12 @@ impl Step<'_, '_> {
             true => self.event(thread.turn, ChunkBody::ToolCall(call)),
             false => {
                 let client_attached = self.world.space.client_attached();
-                let shown = ChatToolCall {
+                let shown = ToolCallEvent {
                     call,
                     client_attached,
                     origin: self.origin(thread),
                 };
-                self.event(thread.turn, ChatEventBody::ToolCall(Box::new(shown)));
+                self.event(thread.turn, SessionEventBody::ToolCall(Box::new(shown)));
             }
         }
     }
@@ -299,7 +304,10 @@ impl Step<'_, '_> {
             agent,
             origin: self.origin(thread),
         };
-        self.event(thread.turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
+        self.event(
+            thread.turn,
+            SessionEventBody::ApprovalRequest(Box::new(shown)),
+        );
     }
 
     /// A plan says for itself how it was decided.
@@ -323,7 +331,7 @@ impl Step<'_, '_> {
             modified_args,
         };
         let turn = self.here().turn;
-        self.event(turn, ChatEventBody::ApprovalResolved(resolved));
+        self.event(turn, SessionEventBody::ApprovalResolved(resolved));
     }
 
     /// The end of a direct call that has an answer; `success` says whether it is the agent's last
@@ -341,6 +349,6 @@ impl Step<'_, '_> {
             context: thread.recalled.clone(),
             usage: thread.usage,
         };
-        self.event(thread.turn, ChatEventBody::TaskCompleted(completed));
+        self.event(thread.turn, SessionEventBody::TaskCompleted(completed));
     }
 }

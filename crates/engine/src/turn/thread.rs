@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 
 use codelab_protocol::{
     AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus, Usage,
+    ModelOutput, RawToolCall, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{COMPLETED, Room, cut, error_data};
-use crate::session::Step;
+use super::{COMPLETED, Reservation, cut, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
 use crate::{
-    Answer, Approval, BudgetScope, BudgetWhy, Closed, Kind, Lane, ModelCallId, Place, Spending,
+    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Slot, Spending,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub struct Thread {
     pub(crate) turn: TurnId,
     pub(crate) lane: Lane,
     pub(crate) agent: AgentName,
-    pub phase: Phase,
+    pub phase: ThreadPhase,
     pub(crate) steps: u32,
     pub(crate) switches: u32,
     pub(crate) last_call: Option<Digest>,
@@ -75,7 +76,7 @@ pub(crate) struct LostCall {
 /// What a thread waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
-pub enum Phase {
+pub enum ThreadPhase {
     /// The model says which agent fits.
     Routing { text: String, attempt: u32 },
     /// All places at the agent are taken.
@@ -86,7 +87,7 @@ pub enum Phase {
     AwaitingResult {
         call: OpenCall,
         deadline: Timestamp,
-        claim: Option<Claim>,
+        claim: Option<CallClaim>,
     },
     /// A person decides about a tool call.
     AwaitingApproval {
@@ -108,7 +109,7 @@ pub enum Phase {
 
 /// A client that said it runs the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct CallClaim {
     pub client_id: ClientId,
     pub until: Timestamp,
 }
@@ -131,7 +132,7 @@ pub(crate) struct PlannedCall {
     pub arguments: Result<Map<String, Value>, String>,
 }
 
-impl Phase {
+impl ThreadPhase {
     /// How the thread stands when it waits for someone outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match self {
@@ -176,7 +177,7 @@ impl Thread {
             turn,
             lane,
             agent,
-            phase: Phase::Queued,
+            phase: ThreadPhase::Queued,
             steps: 0,
             switches: 0,
             last_call: None,
@@ -241,8 +242,8 @@ impl Thread {
     /// The model call that must be under way.
     pub fn model_call(&self) -> Option<ModelCallId> {
         let (step, attempt) = match self.phase {
-            Phase::Routing { attempt, .. } => (0, attempt),
-            Phase::Thinking { attempt, .. } => (self.steps, attempt),
+            ThreadPhase::Routing { attempt, .. } => (0, attempt),
+            ThreadPhase::Thinking { attempt, .. } => (self.steps, attempt),
             _ => return None,
         };
         Some(ModelCallId {
@@ -256,19 +257,20 @@ impl Thread {
     /// The message that the model call under way will become.
     pub fn awaited(&self) -> Option<&MessageId> {
         match &self.phase {
-            Phase::Thinking { message_id, .. } => Some(message_id),
+            ThreadPhase::Thinking { message_id, .. } => Some(message_id),
             _ => None,
         }
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Gets the thread a place at its agent, then lets it think.
     pub(crate) fn work(&mut self, mut thread: Thread) {
         if self.waits_for_restart(&thread) {
             return self.postpone(thread);
         }
-        if self.session.kind == Kind::Runtime || thread.place.as_ref() == Some(&thread.agent) {
+        if self.session.kind == SessionKind::Runtime || thread.place.as_ref() == Some(&thread.agent)
+        {
             return self.think(thread);
         }
         self.leave(&mut thread, None);
@@ -279,15 +281,15 @@ impl Step<'_, '_> {
         }
         let begun = thread.accepted_by.as_ref() == Some(&thread.agent);
         match self.world.space.enter(thread.lane, &thread.agent, begun) {
-            Place::Granted(status) => self.placed(thread, status),
-            Place::Queued => {
+            Slot::Granted(status) => self.placed(thread, status),
+            Slot::Queued => {
                 thread.accepted_by = Some(thread.agent.clone());
                 thread.place = Some(thread.agent.clone());
-                thread.phase = Phase::Queued;
+                thread.phase = ThreadPhase::Queued;
                 self.show_status(&thread, AgentStatus::Busy);
                 self.put(thread);
             }
-            Place::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
+            Slot::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
         }
     }
 
@@ -303,13 +305,13 @@ impl Step<'_, '_> {
     }
 
     /// The place that a thread waited for is there.
-    pub(crate) fn place_granted(&mut self, lane: Lane, status: AgentStatus) -> Answer {
+    pub(crate) fn slot_granted(&mut self, lane: Lane, status: AgentStatus) -> CallerAnswer {
         match self.take_queued(lane) {
             Some(thread) if self.waits_for_restart(&thread) => self.postpone(thread),
             Some(thread) => self.placed(thread, status),
             None => {}
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// A task whose call will not be made now must not stand as one that is in it: that would be
@@ -321,21 +323,22 @@ impl Step<'_, '_> {
     /// The thread asks for a place when the server is back.
     fn postpone(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
-        thread.phase = Phase::Queued;
+        thread.phase = ThreadPhase::Queued;
         self.put(thread);
     }
 
     /// The agent stopped taking work while a thread waited for a place.
-    pub(crate) fn place_lost(&mut self, lane: Lane, closed: Closed) -> Answer {
+    pub(crate) fn slot_lost(&mut self, lane: Lane, closed: AgentClosed) -> CallerAnswer {
         if let Some(mut thread) = self.take_queued(lane) {
             thread.place = None;
             self.fail_thread(thread, unavailable(closed));
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn take_queued(&mut self, lane: Lane) -> Option<Thread> {
-        let waits = |thread: &Thread| thread.lane == lane && matches!(thread.phase, Phase::Queued);
+        let waits =
+            |thread: &Thread| thread.lane == lane && matches!(thread.phase, ThreadPhase::Queued);
         let queued = self.session.turn.as_ref()?.threads().any(waits);
         if queued { self.take_thread(lane) } else { None }
     }
@@ -352,9 +355,9 @@ impl Step<'_, '_> {
             return self.fail_thread(thread, error);
         }
         let max_tokens = match self.set_aside_step(&mut thread) {
-            Room::Taken(taken) => taken.max_tokens,
-            Room::Waits => return self.await_room(thread),
-            Room::Asks(question) => return self.ask_for_budget(thread, question),
+            Reservation::Taken(taken) => taken.max_tokens,
+            Reservation::Waits => return self.await_room(thread),
+            Reservation::Asks(question) => return self.ask_for_budget(thread, question),
         };
         thread.steps += 1;
         let LostCall {
@@ -367,7 +370,7 @@ impl Step<'_, '_> {
                 attempt: 0,
             },
         };
-        thread.phase = Phase::Thinking {
+        thread.phase = ThreadPhase::Thinking {
             message_id,
             attempt,
         };
@@ -376,7 +379,7 @@ impl Step<'_, '_> {
     }
 
     /// Lets the thread wait for somebody outside: it works no more, so it needs no place.
-    pub(crate) fn suspend(&mut self, mut thread: Thread, phase: Phase) {
+    pub(crate) fn suspend(&mut self, mut thread: Thread, phase: ThreadPhase) {
         self.leave(&mut thread, None);
         thread.phase = phase;
         if thread.lane == Lane::OWN
@@ -456,7 +459,7 @@ impl Step<'_, '_> {
         };
         thread.answer_id = Some(message_id);
         thread.warnings.clone_from(&output.warnings);
-        if self.session.kind == Kind::Project && !message.content.trim().is_empty() {
+        if self.session.kind == SessionKind::Project && !message.content.trim().is_empty() {
             thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
         }
         self.show_answer(thread, &message, output);
@@ -542,7 +545,7 @@ fn empty_answer(output: &ModelOutput) -> ErrorData {
     error
 }
 
-fn unavailable(closed: Closed) -> ErrorData {
+fn unavailable(closed: AgentClosed) -> ErrorData {
     let mut error = error_data(closed.code, &closed.why);
     error.details.insert(
         "retry_after_seconds".to_owned(),

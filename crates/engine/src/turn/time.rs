@@ -1,39 +1,38 @@
 //! Time: working time and deadlines, what expires, what a restart changes.
 
-use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
+use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, SessionKind, Timestamp};
 
 use super::thread::LostCall;
-use super::{OpenCall, Phase, REFUSED, Thread, Turn, Work, error_data};
-use crate::session::Step;
+use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
 use crate::{
-    Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome,
+    Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, ThreadEnd, WorkOutcome,
 };
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.phase {
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
-                approval.expires_at
-            }
-            Phase::AwaitingResult {
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => approval.expires_at,
+            ThreadPhase::AwaitingResult {
                 claim: Some(claim), ..
             } => Some(claim.until),
-            Phase::AwaitingResult { deadline, .. } => Some(*deadline),
-            Phase::Thinking { .. } => {
+            ThreadPhase::AwaitingResult { deadline, .. } => Some(*deadline),
+            ThreadPhase::Thinking { .. } => {
                 let left = self.limit_ms?.saturating_sub(self.worked_ms);
                 self.since.map(|since| since.plus_millis(left as i64))
             }
-            Phase::AwaitingAnswer { .. }
-            | Phase::AwaitingRoom
-            | Phase::Routing { .. }
-            | Phase::Queued => None,
+            ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued => None,
         }
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Stops the thread's clock and gives its place back.
     pub(crate) fn leave(&mut self, thread: &mut Thread, outcome: Option<WorkOutcome>) {
         if let Some(since) = thread.since.take() {
@@ -43,7 +42,7 @@ impl Step<'_, '_> {
         let Some(agent) = thread.place.take() else {
             return;
         };
-        let ended = outcome.map(|outcome| Ended {
+        let ended = outcome.map(|outcome| ThreadEnd {
             outcome,
             worked_ms: thread.worked_ms,
         });
@@ -52,16 +51,16 @@ impl Step<'_, '_> {
     }
 
     /// A call that has not begun is not work: the clock of its thread stands still until it does.
-    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> Answer {
+    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> CallerAnswer {
         let wanted = |turn: &Turn| {
             turn.threads()
                 .any(|thread| thread.model_call() == Some(call))
         };
         if !self.session.turn.as_ref().is_some_and(wanted) {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         let Some(mut thread) = self.take_thread(call.lane) else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         match (waits, thread.since) {
             (true, Some(since)) => {
@@ -77,13 +76,13 @@ impl Step<'_, '_> {
             _ => {}
         }
         self.put(thread);
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// The clock of a thread stands still while its model's server keeps it waiting.
-    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> Answer {
+    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
         let Some(turn) = &mut self.session.turn else {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         };
         let waits = |thread: &&mut Thread| thread.model_call() == Some(call);
         if let Some(since) = turn
@@ -95,23 +94,24 @@ impl Step<'_, '_> {
             *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
             self.changed = true;
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// Expires what is due: an approval nobody gave, a result that never came, work that takes too
     /// long.
-    pub(crate) fn tick(&mut self) -> Answer {
+    pub(crate) fn tick(&mut self) -> CallerAnswer {
         let now = self.world.now;
         if self
             .session
             .next_deadline()
             .is_none_or(|deadline| deadline > now)
         {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         self.plan_expired();
         let is_due = |thread: &&Thread| thread.deadline().is_some_and(|deadline| deadline <= now);
-        let ends_turn = |thread: &Thread| matches!(thread.phase, Phase::AwaitingBudget { .. });
+        let ends_turn =
+            |thread: &Thread| matches!(thread.phase, ThreadPhase::AwaitingBudget { .. });
         let mut due: Vec<(bool, Lane)> = self
             .session
             .turn
@@ -133,25 +133,25 @@ impl Step<'_, '_> {
                 self.expired(thread);
             }
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn expired(&mut self, thread: Thread) {
         match thread.phase.clone() {
-            Phase::AwaitingApproval { .. } => self.approval_expired(thread),
-            Phase::AwaitingBudget { .. } => self.budget_expired(thread),
-            Phase::AwaitingResult { claim: Some(_), .. } => self.lease_lapsed(thread),
-            Phase::AwaitingResult { call, .. } => {
+            ThreadPhase::AwaitingApproval { .. } => self.approval_expired(thread),
+            ThreadPhase::AwaitingBudget { .. } => self.budget_expired(thread),
+            ThreadPhase::AwaitingResult { claim: Some(_), .. } => self.lease_lapsed(thread),
+            ThreadPhase::AwaitingResult { call, .. } => {
                 let seconds = self.world.limits.tool_result_timeout_seconds;
                 let (message, outcome) = match self.session.kind {
-                    Kind::Runtime => (
+                    SessionKind::Runtime => (
                         format!(
                             "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
                             call.tool.as_str()
                         ),
                         CallOutcome::Unknown,
                     ),
-                    Kind::Project => (
+                    SessionKind::Project => (
                         format!(
                             "No client took {} within {seconds} seconds, so it did not run",
                             call.tool.as_str()
@@ -162,15 +162,15 @@ impl Step<'_, '_> {
                 let error = error_data(ErrorCode::TaskTimeout, &message);
                 self.call_expired(thread, &call, CallStatus::TimedOut, outcome, error);
             }
-            Phase::Thinking { .. } => {
+            ThreadPhase::Thinking { .. } => {
                 let seconds = thread.limit_ms.unwrap_or_default() / 1000;
                 let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
                 self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
             }
-            Phase::Routing { .. }
-            | Phase::Queued
-            | Phase::AwaitingRoom
-            | Phase::AwaitingAnswer { .. } => self.put(thread),
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingAnswer { .. } => self.put(thread),
         }
     }
 
@@ -200,7 +200,7 @@ impl Step<'_, '_> {
 
     /// Time stood still while nobody owned the session. A turn's own model call is made again; a
     /// task that was in one is marked failed and can be retried.
-    pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> Answer {
+    pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> CallerAnswer {
         self.session.epoch = epoch;
         self.changed = true;
         let lanes: Vec<Lane> = self
@@ -218,7 +218,7 @@ impl Step<'_, '_> {
             }
         }
         self.compaction_recovered();
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn thread_recovered(&mut self, mut thread: Thread, down: Downtime) {
@@ -226,20 +226,20 @@ impl Step<'_, '_> {
         // The clock of a call that was lost starts anew with it.
         thread.since = None;
         match &mut thread.phase {
-            Phase::Thinking { .. } if thread.lane != Lane::OWN => {
+            ThreadPhase::Thinking { .. } if thread.lane != Lane::OWN => {
                 // Not the agent's failure.
                 self.leave(&mut thread, None);
                 let message = "The server stopped while this task was running";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking { attempt, .. } | Phase::Routing { attempt, .. }
+            ThreadPhase::Thinking { attempt, .. } | ThreadPhase::Routing { attempt, .. }
                 if *attempt >= MAX_ATTEMPTS =>
             {
                 self.leave(&mut thread, None);
                 let message = "The server stopped each time this answer was awaited";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking {
+            ThreadPhase::Thinking {
                 message_id,
                 attempt,
             } => {
@@ -252,15 +252,15 @@ impl Step<'_, '_> {
                 thread.place = None;
                 return self.work(thread);
             }
-            Phase::Routing { attempt, .. } => {
+            ThreadPhase::Routing { attempt, .. } => {
                 *attempt += 1;
                 self.call_model(&thread, None);
             }
-            Phase::Queued | Phase::AwaitingRoom => {
+            ThreadPhase::Queued | ThreadPhase::AwaitingRoom => {
                 thread.place = None;
                 return self.work(thread);
             }
-            Phase::AwaitingResult {
+            ThreadPhase::AwaitingResult {
                 deadline, claim, ..
             } => {
                 *deadline = moved(*deadline, down);
@@ -268,10 +268,11 @@ impl Step<'_, '_> {
                     claim.until = moved(claim.until, down);
                 }
             }
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => {
                 self.move_approval(approval, down);
             }
-            Phase::AwaitingAnswer { .. } => {}
+            ThreadPhase::AwaitingAnswer { .. } => {}
         }
         self.put(thread);
     }
@@ -289,7 +290,7 @@ impl Step<'_, '_> {
 
     /// Whether the turn's work is a workflow.
     pub(crate) fn in_workflow(&self) -> bool {
-        matches!(&self.session.turn, Some(turn) if matches!(turn.work, Work::Workflow(_)))
+        matches!(&self.session.turn, Some(turn) if matches!(turn.work, TurnWork::Workflow(_)))
     }
 }
 

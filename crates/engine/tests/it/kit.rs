@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use codelab_engine::{Agent, Budget, Ids, Kind, Limits, Mode, Session, Team, World};
+use codelab_engine::{Agent, AgentMode, Budget, Ids, Session, SessionLimits, Team, World};
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, PlanId, SessionId, Timestamp, WorkflowId};
+use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
 
 use super::space::TestSpace;
 
@@ -38,19 +38,19 @@ pub struct Stage {
     pub now: Timestamp,
     pub ids: CountedIds,
     pub team: Team,
-    pub limits: Limits,
+    pub limits: SessionLimits,
     pub policy: &'static Policy,
     pub space: TestSpace,
     pub stopping: bool,
 }
 
 impl Stage {
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: AgentMode) -> Self {
         Self {
             now: Timestamp::from_millis(1_768_334_400_000),
             ids: CountedIds { next: 0 },
             team: team(mode),
-            limits: Limits::default(),
+            limits: SessionLimits::default(),
             policy: &POLICY,
             space: TestSpace::new(),
             stopping: false,
@@ -61,7 +61,7 @@ impl Stage {
     pub fn project() -> Self {
         Self {
             team: PROJECT_TEAM.clone(),
-            ..Self::new(Mode::Multi)
+            ..Self::new(AgentMode::Multi)
         }
     }
 
@@ -81,9 +81,9 @@ impl Stage {
 static POLICY: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// Parsed once: a simulation needs a team for each of its lives.
-fn team(mode: Mode) -> Team {
+fn team(mode: AgentMode) -> Team {
     static TEAMS: LazyLock<[Team; 2]> =
-        LazyLock::new(|| [Mode::Multi, Mode::Single].map(|m| Team::built_in(m).unwrap()));
+        LazyLock::new(|| [AgentMode::Multi, AgentMode::Single].map(|m| Team::built_in(m).unwrap()));
     TEAMS
         .iter()
         .find(|team| team.mode() == mode)
@@ -110,14 +110,19 @@ static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
 pub fn session() -> Session {
     Session::new(
         SessionId::parse("s").unwrap(),
-        Kind::Runtime,
+        SessionKind::Runtime,
         Budget::default(),
         1,
     )
 }
 
 pub fn project_session(budget: Budget) -> Session {
-    Session::new(SessionId::parse("s").unwrap(), Kind::Project, budget, 1)
+    Session::new(
+        SessionId::parse("s").unwrap(),
+        SessionKind::Project,
+        budget,
+        1,
+    )
 }
 
 /// What a crash leaves: the snapshot, read back.

@@ -7,7 +7,7 @@ mod report;
 mod trimming;
 
 use codelab_engine::{
-    Agent, Briefing, History, Input, Lane, Locale, Mode, PromptLimits, PromptReport, Region,
+    Agent, AgentMode, Briefing, History, Input, Lane, Locale, PromptLimits, PromptReport, Region,
     Session, Team, UserMessage, Zone, step_request,
 };
 use codelab_protocol::{
@@ -59,7 +59,7 @@ impl Case {
 
     fn send(&self) -> Sent {
         const END: &str = "<end of the template>";
-        let mut stage = Stage::new(Mode::Multi);
+        let mut stage = Stage::new(AgentMode::Multi);
         let session = self.session(&mut stage);
         let text = format!(
             "---\nname: coder\ndescription: d\ntools: [read_file]\n---\n{}{END}",

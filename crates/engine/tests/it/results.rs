@@ -3,7 +3,7 @@
 use codelab_engine::{
     Budget, Effect, EventBody, Input, ModelCallId, Purpose, Session, UserMessage,
 };
-use codelab_protocol::{ChatEventBody, ModelOutput, Role};
+use codelab_protocol::{ModelOutput, Role, SessionEventBody};
 use serde_json::json;
 
 use super::kit::{Stage, project_session};
@@ -96,8 +96,10 @@ fn the_answer_of_a_one_task_plan_is_all_of_it() {
         .iter()
         .filter_map(|effect| match effect {
             Effect::Event(event) => match &event.body {
-                EventBody::Chat(ChatEventBody::TaskCompleted(done)) => Some(done.response.as_str()),
-                EventBody::Chat(ChatEventBody::WorkflowCompleted(done)) => {
+                EventBody::Chat(SessionEventBody::TaskCompleted(done)) => {
+                    Some(done.response.as_str())
+                }
+                EventBody::Chat(SessionEventBody::WorkflowCompleted(done)) => {
                     Some(done.response.as_str())
                 }
                 _ => None,

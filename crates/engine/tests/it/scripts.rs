@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use codelab_engine::{
-    Answer, Decision, Downtime, Effect, Input, KnownCall, Lane, Mode, MultipleToolCalls, Phase,
-    Session, UserMessage,
+    AgentMode, CallerAnswer, Decision, Downtime, Effect, Input, KnownCall, Lane, MultipleToolCalls,
+    Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
     CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage,
@@ -60,7 +60,7 @@ struct Play {
 
 fn play(script: &str) -> String {
     let mut play = Play {
-        stage: Stage::new(Mode::Multi),
+        stage: Stage::new(AgentMode::Multi),
         session: session(),
         last_call: None,
         calls: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Play {
             .unwrap_or((line.trim_end_matches(':'), ""));
         match head {
             "stopping" => self.stage.stopping = true,
-            "single" => self.stage = Stage::new(Mode::Single),
+            "single" => self.stage = Stage::new(AgentMode::Single),
             "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
             "limits" => self.limits(rest),
             "wait" => {
@@ -254,14 +254,13 @@ impl Play {
             .turn()
             .into_iter()
             .flat_map(|turn| turn.threads());
-        let open = |phase: &Phase| match phase {
-            Phase::AwaitingAnswer { call_id, .. } if lane.is_some() => Some(call_id.clone()),
-            Phase::AwaitingBudget { approval, .. } if lane.is_some() => {
+        let open = |phase: &ThreadPhase| match phase {
+            ThreadPhase::AwaitingAnswer { call_id, .. } if lane.is_some() => Some(call_id.clone()),
+            ThreadPhase::AwaitingBudget { approval, .. } if lane.is_some() => {
                 Some(approval.call_id.clone())
             }
-            Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. } => {
-                Some(call.call_id.clone())
-            }
+            ThreadPhase::AwaitingResult { call, .. }
+            | ThreadPhase::AwaitingApproval { call, .. } => Some(call.call_id.clone()),
             _ => None,
         };
         threads
@@ -291,12 +290,14 @@ impl Play {
                     self.show(effect);
                 }
                 match applied.answer {
-                    Answer::Now(status) => {
+                    CallerAnswer::Now(status) => {
                         writeln!(self.transcript, "    = {}", status.as_str()).unwrap()
                     }
-                    Answer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
-                    Answer::Repeat(_) => writeln!(self.transcript, "    the same again").unwrap(),
-                    Answer::Nothing | Answer::Span(_) | Answer::Answered(_) => {}
+                    CallerAnswer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
+                    CallerAnswer::Repeat(_) => {
+                        writeln!(self.transcript, "    the same again").unwrap()
+                    }
+                    CallerAnswer::Nothing | CallerAnswer::Span(_) | CallerAnswer::Answered(_) => {}
                 }
             }
             Err(refusal) => writeln!(

@@ -9,8 +9,8 @@ mod project;
 pub(super) mod rng;
 
 use codelab_engine::{
-    Decision, Downtime, Effect, Input, Mode, ModelCallId, MultipleToolCalls, Phase, Session,
-    UserMessage,
+    AgentMode, Decision, Downtime, Effect, Input, ModelCallId, MultipleToolCalls, Session,
+    ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, RawToolCall,
@@ -73,9 +73,9 @@ struct Life {
 fn live(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut stage = Stage::new(if rng.one_in(5) {
-        Mode::Single
+        AgentMode::Single
     } else {
-        Mode::Multi
+        AgentMode::Multi
     });
     stage.limits.steps = 2 + rng.below(8) as u32;
     stage.limits.switches = rng.below(3) as u32;
@@ -210,8 +210,8 @@ impl Life {
         }
         let phase = turn.threads().next().map(|thread| thread.phase.clone());
         match phase {
-            Some(Phase::AwaitingResult { call, .. }) => self.result(call.call_id),
-            Some(Phase::AwaitingApproval { call, .. }) => self.decision(call.call_id),
+            Some(ThreadPhase::AwaitingResult { call, .. }) => self.result(call.call_id),
+            Some(ThreadPhase::AwaitingApproval { call, .. }) => self.decision(call.call_id),
             _ => self.plain_message(),
         }
     }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codelab_engine::{Budget, Closed, Ended, Fit, Lane, Place, Space, Spending, Standing};
+use codelab_engine::{
+    AgentClosed, Budget, BudgetState, Lane, ReserveFn, Slot, Spending, ThreadEnd, WorkerSpace,
+};
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
 #[derive(Debug, Clone, Default)]
@@ -154,11 +156,11 @@ impl TestSpace {
     }
 }
 
-impl Space for TestSpace {
-    fn check(&self, agent: &AgentName) -> Result<(), Closed> {
+impl WorkerSpace for TestSpace {
+    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed> {
         let is_shut = |places: &Places| places.closed || places.retired;
         match self.agents.get(agent).is_some_and(is_shut) {
-            true => Err(Closed {
+            true => Err(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
                 why: format!("{agent} failed several times in a row"),
                 retry_after_seconds: 30,
@@ -167,7 +169,7 @@ impl Space for TestSpace {
         }
     }
 
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot {
         let somewhere = self
             .agents
             .values()
@@ -177,19 +179,19 @@ impl Space for TestSpace {
         if let Err(closed) = self.check(agent)
             && (is_closed || !begun)
         {
-            return Place::Closed(closed);
+            return Slot::Closed(closed);
         }
         let limit = self.limit(agent);
         let places = self.agents.entry(agent.clone()).or_default();
         if places.held.len() >= limit {
             places.waiting.push_back(lane);
-            return Place::Queued;
+            return Slot::Queued;
         }
         places.held.insert(lane);
-        Place::Granted(self.status(agent))
+        Slot::Granted(self.status(agent))
     }
 
-    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<Ended>) -> AgentStatus {
+    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
         let places = self.agents.entry(agent.clone()).or_default();
         places.held.remove(&lane);
         places.waiting.retain(|waiting| *waiting != lane);
@@ -199,7 +201,7 @@ impl Space for TestSpace {
         self.status(agent)
     }
 
-    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
+    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>) {
         assert!(
             !self.reserved.contains_key(&lane),
             "{lane:?} sets aside twice"
@@ -214,13 +216,13 @@ impl Space for TestSpace {
         self.spent = self.spent.plus(used);
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> BudgetState {
         let reserved = self
             .reserved
             .values()
             .copied()
             .fold(self.others_reserved, Spending::plus);
-        Standing {
+        BudgetState {
             budget: self.budget,
             granted: self.granted,
             spent: self.spent,

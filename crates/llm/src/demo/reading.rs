@@ -12,7 +12,7 @@ const PLAN_SCHEMA: &str = "plan";
 const RESULTS: &str = "Results:\n\n";
 
 /// What kind of answer a request wants.
-pub enum Ask {
+pub enum RequestKind {
     Classify,
     Plan,
     /// One answer from these results of a plan's tasks.
@@ -30,23 +30,23 @@ pub enum ToolOutcome {
     Failed(String),
 }
 
-pub fn what_is_asked(request: &ModelRequest) -> Ask {
+pub fn what_is_asked(request: &ModelRequest) -> RequestKind {
     if request
         .schema
         .as_ref()
         .is_some_and(|schema| schema.name == PLAN_SCHEMA)
     {
-        return Ask::Plan;
+        return RequestKind::Plan;
     }
     let said = last_user_text(request);
     if request.tools.is_empty() && said.contains("\"agent\"") && said.contains("\"confidence\"") {
-        return Ask::Classify;
+        return RequestKind::Classify;
     }
     if let Some(results) = said
         .strip_prefix(RESULTS)
         .filter(|_| request.tools.is_empty())
     {
-        return Ask::Join(results.to_owned());
+        return RequestKind::Join(results.to_owned());
     }
     let this_turn = request
         .messages
@@ -59,10 +59,10 @@ pub fn what_is_asked(request: &ModelRequest) -> Ask {
     });
     match result {
         Some(answer) if asked_a_question(request) => {
-            Ask::Answered(answer.chars().take(MAX_SHOWN_CHARS).collect())
+            RequestKind::Answered(answer.chars().take(MAX_SHOWN_CHARS).collect())
         }
-        Some(content) => Ask::Summary(tool_outcome(content)),
-        None => Ask::Step,
+        Some(content) => RequestKind::Summary(tool_outcome(content)),
+        None => RequestKind::Step,
     }
 }
 

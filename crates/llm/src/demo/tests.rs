@@ -31,8 +31,8 @@ fn tool_result(text: &str) -> ModelMessage {
 
 async fn ask(request: ModelRequest) -> ModelOutput {
     let mut shown = String::new();
-    let mut hear = |heard: Heard<'_>| {
-        if let Heard::Text(text) = heard {
+    let mut hear = |heard: StreamedPart<'_>| {
+        if let StreamedPart::Text(text) = heard {
             shown.push_str(text);
         }
     };

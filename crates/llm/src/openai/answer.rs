@@ -3,7 +3,7 @@
 
 use codelab_protocol::{RawToolCall, Usage};
 
-use super::chunk::{Choice, Chunk, Text};
+use super::chunk::{Text, WireChoice, WireChunk};
 use super::sse::{EventTooLong, SseDecoder};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 
@@ -42,7 +42,7 @@ pub enum Finish {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ModelAnswer {
     pub text: String,
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
@@ -161,7 +161,7 @@ impl AnswerReader {
         }
     }
 
-    pub fn into_answer(self) -> Answer {
+    pub fn into_answer(self) -> ModelAnswer {
         let Content {
             text,
             tool_calls,
@@ -169,7 +169,7 @@ impl AnswerReader {
             finish,
             ..
         } = self.content;
-        Answer {
+        ModelAnswer {
             text,
             tool_calls: tool_calls.finish(),
             usage,
@@ -203,7 +203,7 @@ impl Content {
 
     /// A whole body must hold an answer; anything else that parses is not one.
     fn take_json(&mut self, body: &[u8]) -> Result<(), Defect> {
-        let chunk: Chunk<'_> =
+        let chunk: WireChunk<'_> =
             serde_json::from_slice(body).map_err(|error| match error.is_eof() {
                 true => Defect::Cut,
                 false => Defect::NotAnAnswer,
@@ -221,7 +221,7 @@ impl Content {
         }
     }
 
-    fn take_chunk(&mut self, chunk: Chunk<'_>) -> Result<(), Defect> {
+    fn take_chunk(&mut self, chunk: WireChunk<'_>) -> Result<(), Defect> {
         if chunk.error.is_some() {
             return Err(Defect::Reported);
         }
@@ -229,7 +229,7 @@ impl Content {
             self.usage = Some(usage.to_usage());
         }
         // One answer was asked for; a server that sends more is not listened to.
-        let first = |choice: &&Choice<'_>| choice.index.is_none_or(|index| index == 0);
+        let first = |choice: &&WireChoice<'_>| choice.index.is_none_or(|index| index == 0);
         let Some(choice) = chunk
             .choices
             .as_ref()

@@ -8,7 +8,7 @@ use super::*;
 const MAX_OUTPUT_BYTES: usize = 2000;
 
 /// Everything a caller would notice: the answer, and the text that was shown on the way to it.
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Answer, String), Defect> {
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
     let mut reader = AnswerReader::new(MAX_OUTPUT_BYTES);
     let mut shown = String::new();
     for piece in pieces {
@@ -23,7 +23,7 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Answer, Strin
     Ok((reader.into_answer(), shown))
 }
 
-fn read_text(body: &str) -> Result<Answer, Defect> {
+fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
     read([body.as_bytes()]).map(|(answer, _)| answer)
 }
 
@@ -54,14 +54,14 @@ fn call(name: &str, arguments: &str) -> RawToolCall {
     }
 }
 
-fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -> Answer {
+fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -> ModelAnswer {
     let usage = usage.map(|(prompt_tokens, completion_tokens)| Usage {
         prompt_tokens,
         completion_tokens,
         total_tokens: prompt_tokens + completion_tokens,
         cost_usd: None,
     });
-    Answer {
+    ModelAnswer {
         text: text.to_owned(),
         tool_calls,
         usage,
@@ -70,7 +70,7 @@ fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -
 }
 
 /// Streams as servers send them, with what must come out.
-fn recorded() -> Vec<(&'static str, String, Answer)> {
+fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
     let text = [
         delta(json!({"role": "assistant", "content": ""})),
         delta(json!({"content": "Привіт, "})),

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 /// A chunk of a stream, or a whole answer: the two differ only in `delta` and `message`.
 #[derive(Deserialize)]
-pub struct Chunk<'a> {
+pub struct WireChunk<'a> {
     #[serde(borrow, default)]
-    pub choices: Option<Vec<Choice<'a>>>,
+    pub choices: Option<Vec<WireChoice<'a>>>,
     #[serde(default)]
     pub usage: Option<WireUsage>,
     /// Only that there is one matters here; its text is never shown.
@@ -22,26 +22,26 @@ pub struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct Choice<'a> {
+pub struct WireChoice<'a> {
     #[serde(default)]
     pub index: Option<u64>,
     #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
+    delta: Option<WireDelta<'a>>,
     #[serde(borrow, default)]
-    message: Option<Delta<'a>>,
+    message: Option<WireDelta<'a>>,
     #[serde(borrow, default)]
     pub finish_reason: Option<Text<'a>>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> WireChoice<'a> {
     /// What this chunk adds: a piece in a stream, everything in a whole answer.
-    pub fn content(&self) -> Option<&Delta<'a>> {
+    pub fn content(&self) -> Option<&WireDelta<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 }
 
 #[derive(Deserialize)]
-pub struct Delta<'a> {
+pub struct WireDelta<'a> {
     #[serde(borrow, default)]
     pub content: Option<Text<'a>>,
     /// Why the model will not answer, instead of `content`.

@@ -11,15 +11,15 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
 
-use super::answer::{Answer, AnswerReader, Finish, Progress};
+use super::answer::{AnswerReader, Finish, ModelAnswer, Progress};
+use super::deadline::{CallDeadline, Expired};
 use super::failure;
-use super::patience::{Expired, Patience};
 use super::shape::Shape;
 use super::transport::{Transport, recycle};
 use super::wire::WireRequest;
 use crate::address::completions_uri;
-use crate::config::{Auth, ConfigError, OpenAiConfig};
-use crate::{Hear, Heard, Model, ModelDescription};
+use crate::config::{ModelAuth, ModelConfigError, OpenAiConfig};
+use crate::{Model, ModelDescription, StreamListener, StreamedPart};
 
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
@@ -66,7 +66,7 @@ impl ServerClock {
 }
 
 /// How one attempt ended without a final verdict on the call.
-enum Setback {
+enum AttemptError {
     Refused {
         status: StatusCode,
         retry_after: Option<Duration>,
@@ -85,14 +85,14 @@ struct Pause {
 }
 
 impl OpenAiModel {
-    pub fn new(config: OpenAiConfig) -> Result<Self, ConfigError> {
+    pub fn new(config: OpenAiConfig) -> Result<Self, ModelConfigError> {
         for (setting, limit) in [
             ("limits.model_timeout_seconds", config.timeout),
             ("limits.model_idle_timeout_seconds", config.idle_timeout),
             ("llm.connect_timeout_seconds", config.connect_timeout),
         ] {
             if limit.is_zero() {
-                return Err(ConfigError::Zero { setting });
+                return Err(ModelConfigError::Zero { setting });
             }
         }
         let uri = completions_uri(&config.base_url)?;
@@ -110,7 +110,7 @@ impl OpenAiModel {
     pub async fn trial(&self, request: &ModelRequest) -> Trial {
         let mut clock = None;
         let outcome = self
-            .answer(request, &mut |_: Heard<'_>| {}, &mut clock)
+            .answer(request, &mut |_: StreamedPart<'_>| {}, &mut clock)
             .await;
         Trial { outcome, clock }
     }
@@ -118,10 +118,10 @@ impl OpenAiModel {
     async fn answer(
         &self,
         request: &ModelRequest,
-        hear: &mut Hear<'_>,
+        hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
     ) -> Result<ModelOutput, ModelFailure> {
-        let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
+        let mut patience = CallDeadline::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
         let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -139,7 +139,7 @@ impl OpenAiModel {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
                 Err(setback) => setback,
             };
-            if let Some(next) = self.give_way(&setback, &shape, request) {
+            if let Some(next) = self.degrade(&setback, &shape, request) {
                 shape = next;
                 continue;
             }
@@ -152,7 +152,7 @@ impl OpenAiModel {
             retries += 1;
             if announced {
                 waited += delay;
-                hear(Heard::Waiting(delay));
+                hear(StreamedPart::Waiting(delay));
             }
             tracing::debug!(agent = %request.agent, model = %shape.model, retries, "the model call is made again");
             tokio::time::sleep(delay).await;
@@ -164,10 +164,10 @@ impl OpenAiModel {
         &self,
         body: Bytes,
         model: &str,
-        patience: &mut Patience,
-        hear: &mut Hear<'_>,
+        patience: &mut CallDeadline,
+        hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
-    ) -> Result<Answer, Setback> {
+    ) -> Result<ModelAnswer, AttemptError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -177,12 +177,12 @@ impl OpenAiModel {
             Ok(Err(error)) => {
                 tracing::debug!(%model, connect = error.is_connect(), error = ?error, "the model server did not answer");
                 return Err(if error.is_connect() {
-                    Setback::Unreachable
+                    AttemptError::Unreachable
                 } else {
-                    Setback::Dropped
+                    AttemptError::Dropped
                 });
             }
-            Err(expired) => return Err(Setback::Final(self.timed_out(expired, model))),
+            Err(expired) => return Err(AttemptError::Final(self.timed_out(expired, model))),
         };
         patience.answered();
         *clock = ServerClock::read(response.headers(), SystemTime::now());
@@ -191,16 +191,16 @@ impl OpenAiModel {
         }
         self.read(response.into_body(), model, patience, hear)
             .await
-            .map_err(Setback::Final)
+            .map_err(AttemptError::Final)
     }
 
     async fn read(
         &self,
         mut body: Incoming,
         model: &str,
-        patience: &mut Patience,
-        hear: &mut Hear<'_>,
-    ) -> Result<Answer, ModelFailure> {
+        patience: &mut CallDeadline,
+        hear: &mut StreamListener<'_>,
+    ) -> Result<ModelAnswer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
         let mut in_grace = false;
         let mut holds = Holds::default();
@@ -266,8 +266,8 @@ impl OpenAiModel {
         &self,
         response: Response<Incoming>,
         model: &str,
-        patience: &mut Patience,
-    ) -> Setback {
+        patience: &mut CallDeadline,
+    ) -> AttemptError {
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         let mut body = response.into_body();
@@ -290,15 +290,20 @@ impl OpenAiModel {
             .map_or_else(|| body.clone(), |secret| secret.redact(&body));
         let logged: String = redacted.chars().take(MAX_LOGGED_CHARS).collect();
         tracing::debug!(%model, status = status.as_u16(), body = %logged, "the model server refused a call");
-        Setback::Refused {
+        AttemptError::Refused {
             status,
             retry_after,
             body,
         }
     }
 
-    fn give_way(&self, setback: &Setback, shape: &Shape, request: &ModelRequest) -> Option<Shape> {
-        let Setback::Refused { status, body, .. } = setback else {
+    fn degrade(
+        &self,
+        setback: &AttemptError,
+        shape: &Shape,
+        request: &ModelRequest,
+    ) -> Option<Shape> {
+        let AttemptError::Refused { status, body, .. } = setback else {
             return None;
         };
         let next = shape.after(
@@ -315,15 +320,15 @@ impl OpenAiModel {
 
     /// How long to wait before the next attempt. A server that announces a longer wait than a
     /// person would sit through is not waited for at all.
-    fn pause(&self, setback: &Setback, retries: u32, waited: Duration) -> Option<Pause> {
+    fn pause(&self, setback: &AttemptError, retries: u32, waited: Duration) -> Option<Pause> {
         let asked = match setback {
-            Setback::Unreachable | Setback::Dropped => None,
-            Setback::Refused {
+            AttemptError::Unreachable | AttemptError::Dropped => None,
+            AttemptError::Refused {
                 status,
                 retry_after,
                 ..
             } if is_temporary(*status) => *retry_after,
-            Setback::Refused { .. } | Setback::Final(_) => return None,
+            AttemptError::Refused { .. } | AttemptError::Final(_) => return None,
         };
         if retries >= self.config.max_retries {
             return None;
@@ -348,7 +353,7 @@ impl OpenAiModel {
         }
     }
 
-    fn output(&self, answer: Answer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
+    fn output(&self, answer: ModelAnswer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
         let mut warnings = Vec::new();
         let asked = self.config.wire_model(&request.model);
         if shape.model != asked {
@@ -391,7 +396,7 @@ impl Model for OpenAiModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        hear: &'a mut Hear<'a>,
+        hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move { self.answer(request, hear, &mut None).await }.boxed()
     }
@@ -429,7 +434,7 @@ impl Model for OpenAiModel {
     }
 }
 
-impl Setback {
+impl AttemptError {
     fn into_failure(self, model: &str) -> ModelFailure {
         match self {
             Self::Refused {
@@ -483,10 +488,10 @@ async fn at_hand(
     body.frame().now_or_never()
 }
 
-fn show(reader: &mut AnswerReader, hear: &mut Hear<'_>) {
+fn show(reader: &mut AnswerReader, hear: &mut StreamListener<'_>) {
     let text = reader.fresh_text();
     if !text.is_empty() {
-        hear(Heard::Text(text));
+        hear(StreamedPart::Text(text));
     }
 }
 
@@ -500,7 +505,7 @@ fn encode(request: &ModelRequest, shape: &Shape) -> Result<Bytes, ModelFailure> 
     }
 }
 
-fn headers(auth: &Auth) -> Result<HeaderMap, ConfigError> {
+fn headers(auth: &ModelAuth) -> Result<HeaderMap, ModelConfigError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(
@@ -508,15 +513,17 @@ fn headers(auth: &Auth) -> Result<HeaderMap, ConfigError> {
         HeaderValue::from_static("text/event-stream, application/json"),
     );
     let (name, value, setting) = match auth {
-        Auth::None => return Ok(headers),
-        Auth::Bearer(key) => (
+        ModelAuth::None => return Ok(headers),
+        ModelAuth::Bearer(key) => (
             AUTHORIZATION,
             format!("Bearer {}", key.expose()),
             "LLM_API_KEY",
         ),
-        Auth::InternalHeader(key) => (INTERNAL_AUTH, key.expose().to_owned(), "INTERNAL_API_KEY"),
+        ModelAuth::InternalHeader(key) => {
+            (INTERNAL_AUTH, key.expose().to_owned(), "INTERNAL_API_KEY")
+        }
     };
-    let mut value = HeaderValue::try_from(value).map_err(|_| ConfigError::Key { setting })?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| ModelConfigError::Key { setting })?;
     value.set_sensitive(true);
     headers.insert(name, value);
     Ok(headers)

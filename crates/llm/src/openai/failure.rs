@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::answer::Defect;
-use super::patience::Expired;
+use super::deadline::Expired;
 
 pub fn unavailable(model: &str) -> ModelFailure {
     failure(

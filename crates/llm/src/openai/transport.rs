@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::config::{ConfigError, OpenAiConfig};
+use crate::config::{ModelConfigError, OpenAiConfig};
 
 const MAX_IDLE_CONNECTIONS: usize = 256;
 /// Shorter than the usual server's, so that a call seldom meets a connection that is just being
@@ -32,7 +32,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    pub fn new(tls: bool, config: &OpenAiConfig) -> Result<Self, ConfigError> {
+    pub fn new(tls: bool, config: &OpenAiConfig) -> Result<Self, ModelConfigError> {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(config.connect_timeout));
@@ -43,7 +43,7 @@ impl Transport {
         http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
             .with_provider_and_platform_verifier(Arc::new(rustls::crypto::ring::default_provider()))
-            .map_err(|error| ConfigError::Certificates {
+            .map_err(|error| ModelConfigError::Certificates {
                 reason: error.to_string(),
             })?
             .https_only()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::{FakeModel, Gate, Reply};
-use codelab_llm::{Heard, Model, OpenAiModel};
+use codelab_llm::{Model, OpenAiModel, StreamedPart};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -17,9 +17,9 @@ async fn text_arrives_piece_by_piece_before_the_end() {
     let model = OpenAiModel::new(config(&server)).unwrap();
     let request = request();
     let (shown, mut pieces) = mpsc::unbounded_channel();
-    let mut hear = |heard: Heard<'_>| match heard {
-        Heard::Text(text) => shown.send(text.to_owned()).unwrap(),
-        Heard::Waiting(wait) => panic!("the call waits for {wait:?}"),
+    let mut hear = |heard: StreamedPart<'_>| match heard {
+        StreamedPart::Text(text) => shown.send(text.to_owned()).unwrap(),
+        StreamedPart::Waiting(wait) => panic!("the call waits for {wait:?}"),
     };
     let watch = async {
         let mut seen = String::new();
@@ -125,7 +125,7 @@ async fn dropping_the_call_hangs_up() {
         server.reply(reply);
         let model = OpenAiModel::new(config(&server)).unwrap();
         let request = request();
-        let mut hear = |_: Heard<'_>| {};
+        let mut hear = |_: StreamedPart<'_>| {};
         tokio::select! {
             outcome = model.call(&request, &mut hear) => panic!("{outcome:?}"),
             () = server.wait_until_in_flight(1) => {}

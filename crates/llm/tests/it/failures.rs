@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{Auth, OpenAiConfig, Secret};
+use codelab_llm::{ModelAuth, OpenAiConfig, Secret};
 use codelab_protocol::ModelFailure;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ const HUNG: Duration = Duration::from_secs(20);
 async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     let base_url = config.base_url.clone();
     let config = OpenAiConfig {
-        auth: Auth::Bearer(Secret::new(CANARY_KEY)),
+        auth: ModelAuth::Bearer(Secret::new(CANARY_KEY)),
         ..config
     };
     let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! What the server is asked.
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{Auth, Model, OpenAiConfig, OpenAiModel, Secret};
+use codelab_llm::{Model, ModelAuth, OpenAiConfig, OpenAiModel, Secret};
 use codelab_protocol::{CallId, ModelMessage, ModelRequest, ModelToolCall, OutputSchema};
 use serde_json::json;
 
@@ -83,8 +83,16 @@ async fn what_is_not_asked_for_is_not_sent() {
 #[tokio::test]
 async fn the_key_goes_where_the_server_looks_for_it() {
     for (auth, bearer, internal) in [
-        (Auth::Bearer(Secret::new("k1")), Some("Bearer k1"), None),
-        (Auth::InternalHeader(Secret::new("k2")), None, Some("k2")),
+        (
+            ModelAuth::Bearer(Secret::new("k1")),
+            Some("Bearer k1"),
+            None,
+        ),
+        (
+            ModelAuth::InternalHeader(Secret::new("k2")),
+            None,
+            Some("k2"),
+        ),
     ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
@@ -238,7 +246,7 @@ async fn newer_models_get_their_own_parameter_names() {
 async fn wrong_settings_are_named_and_keys_are_not_shown() {
     let bad = |config: OpenAiConfig| OpenAiModel::new(config).err().unwrap().to_string();
     assert!(bad(OpenAiConfig::new("localhost:8080")).starts_with("LLM_PROXY_URL "));
-    let key = Auth::Bearer(Secret::new("canary\n"));
+    let key = ModelAuth::Bearer(Secret::new("canary\n"));
     let text = bad(OpenAiConfig {
         auth: key.clone(),
         ..OpenAiConfig::new("http://a")

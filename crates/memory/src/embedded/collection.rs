@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
+use super::FileFailure;
 use super::best::{Best, Ranked};
 use super::dense;
 use super::file::{CollectionFile, Draft};
 use super::index::Index;
-use super::record::{self, Entry, Record};
+use super::record::{self, IndexedEntry, LogEntry};
 use crate::point::{Batch, DenseLayout, Probe};
-use crate::{Filter, Hit, InteractionId};
+use crate::{Filter, Hit, MemoryEntryId};
 
 /// A file is written anew when less than half of it counts and more than this does not.
 const MAX_WASTED_BYTES: u64 = 1024 * 1024;
@@ -27,13 +27,13 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path) -> Result<Self, FileFailure> {
         let mut index = Index::default();
         let file = CollectionFile::open(path, |position, entry| {
-            match Entry::decode(entry)? {
-                Entry::Dense(layout) => index.set_dense(layout),
-                Entry::Put(record) => index.put(&record, position),
-                Entry::Delete(ids) => ids.into_iter().for_each(|id| {
+            match LogEntry::decode(entry)? {
+                LogEntry::Dense(layout) => index.set_dense(layout),
+                LogEntry::Put(record) => index.put(&record, position),
+                LogEntry::Delete(ids) => ids.into_iter().for_each(|id| {
                     index.delete(id);
                 }),
             }
@@ -47,7 +47,7 @@ impl Collection {
     }
 
     /// Replaces whatever stands there by a collection without content.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, FileFailure> {
         let file = Draft::new(path)?.put_in_place()?;
         Ok(Self::new(path, file, Index::default()))
     }
@@ -76,11 +76,11 @@ impl Collection {
 
     /// Counts once it is flushed, like the deletions. The first addition decides whether there are
     /// dense vectors.
-    pub fn upsert(&mut self, batch: Batch) -> Result<(), Failure> {
+    pub fn upsert(&mut self, batch: Batch) -> Result<(), FileFailure> {
         let mut entries = Vec::with_capacity(batch.interactions.len() + 1);
         let mut new_layout = None;
         if let Some(layout) = batch.dense_layout().filter(|_| self.index.is_untouched()) {
-            entries.push(Entry::Dense(layout.clone()).encode()?);
+            entries.push(LogEntry::Dense(layout.clone()).encode()?);
             new_layout = Some(layout.clone());
         }
         let layout = new_layout.as_ref().or(self.index.dense_layout()).cloned();
@@ -93,7 +93,7 @@ impl Collection {
         }
         let mut has_replaced = false;
         for (entry, position) in entries.iter().zip(positions) {
-            if let Entry::Put(record) = Entry::decode(entry)? {
+            if let LogEntry::Put(record) = LogEntry::decode(entry)? {
                 has_replaced |= self.index.has(record.id);
                 self.index.put(&record, position);
             }
@@ -104,7 +104,7 @@ impl Collection {
         self.rewrite_if_wasteful()
     }
 
-    pub fn delete(&mut self, ids: Vec<InteractionId>) -> Result<(), Failure> {
+    pub fn delete(&mut self, ids: Vec<MemoryEntryId>) -> Result<(), FileFailure> {
         let ids: Vec<u64> = ids
             .into_iter()
             .map(|id| id.0)
@@ -113,7 +113,7 @@ impl Collection {
         if ids.is_empty() {
             return Ok(());
         }
-        let entry = Entry::Delete(ids.clone()).encode()?;
+        let entry = LogEntry::Delete(ids.clone()).encode()?;
         self.file.append(&[entry])?;
         ids.into_iter().for_each(|id| {
             self.index.delete(id);
@@ -122,12 +122,12 @@ impl Collection {
         self.rewrite_if_wasteful()
     }
 
-    pub fn delete_session(&mut self, session: &str) -> Result<(), Failure> {
+    pub fn delete_session(&mut self, session: &str) -> Result<(), FileFailure> {
         self.delete(self.index.ids_of_session(session))
     }
 
     /// What is found by words and what is found by meaning, each best first.
-    pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, Failure> {
+    pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, FileFailure> {
         let limit = probe.limit();
         let mut lists = Vec::new();
         if let Some(terms) = &probe.sparse {
@@ -146,7 +146,7 @@ impl Collection {
         vector: &[f32],
         filter: &Filter,
         limit: usize,
-    ) -> Result<Vec<Ranked>, Failure> {
+    ) -> Result<Vec<Ranked>, FileFailure> {
         let vector = dense::normalized(vector.to_vec());
         let mut best = Best::new(limit);
         for document in self.index.by_meaning(&vector, filter, limit) {
@@ -162,7 +162,7 @@ impl Collection {
         Ok(best.into_best_first())
     }
 
-    fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
+    fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, FileFailure> {
         let hit =
             |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
         ranked.into_iter().map(hit).collect()
@@ -171,26 +171,28 @@ impl Collection {
     fn with_record<T>(
         &self,
         document: u32,
-        work: impl FnOnce(&Record) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&IndexedEntry) -> Result<T, FileFailure>,
+    ) -> Result<T, FileFailure> {
         let entry = self.entry(document)?;
-        match Entry::decode(&entry)? {
-            Entry::Put(record) => work(&record),
-            Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
+        match LogEntry::decode(&entry)? {
+            LogEntry::Put(record) => work(&record),
+            LogEntry::Dense(_) | LogEntry::Delete(_) => Err(changed_beneath_us()),
         }
     }
 
     /// A document's entry. Checksums were looked at when the file was opened, so a change since
     /// then shows here or nowhere.
-    fn entry(&self, document: u32) -> Result<Vec<u8>, Failure> {
+    fn entry(&self, document: u32) -> Result<Vec<u8>, FileFailure> {
         let entry = self.file.read(self.index.position(document))?;
-        match Entry::decode(&entry)? {
-            Entry::Put(record) if record.id == self.index.id(document) => Ok(entry),
-            Entry::Put(_) | Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
+        match LogEntry::decode(&entry)? {
+            LogEntry::Put(record) if record.id == self.index.id(document) => Ok(entry),
+            LogEntry::Put(_) | LogEntry::Dense(_) | LogEntry::Delete(_) => {
+                Err(changed_beneath_us())
+            }
         }
     }
 
-    fn rewrite_if_wasteful(&mut self) -> Result<(), Failure> {
+    fn rewrite_if_wasteful(&mut self) -> Result<(), FileFailure> {
         let wasted = self.file.len().saturating_sub(self.index.live_bytes);
         if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes {
             self.rewrite()
@@ -200,7 +202,7 @@ impl Collection {
     }
 
     /// Makes the file anew from what is to be found in it, so that nothing deleted is left in it.
-    pub fn rewrite(&mut self) -> Result<(), Failure> {
+    pub fn rewrite(&mut self) -> Result<(), FileFailure> {
         if self.count() == 0 {
             *self = Self::create(&self.path)?;
             return Ok(());
@@ -208,7 +210,7 @@ impl Collection {
         let mut draft = Draft::new(&self.path)?;
         let mut entries = Vec::new();
         if let Some(layout) = self.index.dense_layout() {
-            entries.push(Entry::Dense(layout.clone()).encode()?);
+            entries.push(LogEntry::Dense(layout.clone()).encode()?);
         }
         let mut bytes = 0;
         for document in self.index.live() {
@@ -229,7 +231,7 @@ impl Collection {
         Ok(())
     }
 
-    pub fn flush(&self) -> Result<(), Failure> {
+    pub fn flush(&self) -> Result<(), FileFailure> {
         let flushed = self.file.sync();
         self.is_spoiled
             .fetch_or(flushed.is_err(), Ordering::Release);
@@ -237,6 +239,6 @@ impl Collection {
     }
 }
 
-fn changed_beneath_us() -> Failure {
-    Failure::Broken("its file was changed by somebody else".into())
+fn changed_beneath_us() -> FileFailure {
+    FileFailure::Broken("its file was changed by somebody else".into())
 }

@@ -28,7 +28,7 @@ const FRAME_HEAD_BYTES: usize = 12;
 const READ_BUFFER_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum FileFailure {
     /// No file, or one of another version or another analysis of words.
     #[error("there is no such memory")]
     Missing,
@@ -36,7 +36,7 @@ pub enum Failure {
     Broken(String),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for FileFailure {
     fn from(error: io::Error) -> Self {
         Self::Broken(error.to_string())
     }
@@ -59,10 +59,10 @@ impl CollectionFile {
     /// Opens the file and shows every entry in it.
     pub fn open(
         path: &Path,
-        mut each: impl FnMut(Position, &[u8]) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+        mut each: impl FnMut(Position, &[u8]) -> Result<(), FileFailure>,
+    ) -> Result<Self, FileFailure> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Failure::Missing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(FileFailure::Missing),
             file => file?,
         };
         let len = file.metadata()?.len();
@@ -82,7 +82,7 @@ impl CollectionFile {
 
     /// Writes all entries at once. After a failure the file must be opened again, which drops what
     /// was half written.
-    pub fn append(&mut self, entries: &[Vec<u8>]) -> Result<Vec<Position>, Failure> {
+    pub fn append(&mut self, entries: &[Vec<u8>]) -> Result<Vec<Position>, FileFailure> {
         let mut frame = vec![0; FRAME_HEAD_BYTES];
         let mut positions = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -125,7 +125,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn new(path: &Path) -> Result<Self, Failure> {
+    pub fn new(path: &Path) -> Result<Self, FileFailure> {
         let draft_path = path.with_extension(DRAFT_SUFFIX.trim_start_matches('.'));
         let mut options = OpenOptions::new();
         options
@@ -149,7 +149,7 @@ impl Draft {
     }
 
     /// Replaces the collection at once or not at all.
-    pub fn put_in_place(self) -> Result<CollectionFile, Failure> {
+    pub fn put_in_place(self) -> Result<CollectionFile, FileFailure> {
         self.file.file.sync_all()?;
         remove_old_folder(&self.path)?;
         fs::rename(&self.draft_path, &self.path)?;
@@ -174,12 +174,12 @@ fn header() -> String {
 }
 
 /// How long the header is.
-fn read_header(reader: &mut impl Read) -> Result<u64, Failure> {
+fn read_header(reader: &mut impl Read) -> Result<u64, FileFailure> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.last() != Some(&b'\n') {
         if line.len() == MAX_HEADER_BYTES || reader.read(&mut byte)? == 0 {
-            return Err(Failure::Broken(
+            return Err(FileFailure::Broken(
                 "its file does not begin like a memory's".into(),
             ));
         }
@@ -190,9 +190,9 @@ fn read_header(reader: &mut impl Read) -> Result<u64, Failure> {
     }
     let is_another_version = line.starts_with(FORMAT.as_bytes());
     Err(if is_another_version {
-        Failure::Missing
+        FileFailure::Missing
     } else {
-        Failure::Broken("its file is not a memory's".into())
+        FileFailure::Broken("its file is not a memory's".into())
     })
 }
 
@@ -211,7 +211,7 @@ fn read_frame(
     reader: &mut impl Read,
     left: u64,
     body: &mut Vec<u8>,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, FileFailure> {
     if left < FRAME_HEAD_BYTES as u64 {
         return Ok(None);
     }
@@ -219,7 +219,7 @@ fn read_frame(
     reader.read_exact(&mut head)?;
     let (len, checksum) = (number(&head[..4]), number(&head[4..8]));
     if head != frame_head(len, checksum) {
-        return Err(Failure::Broken("its file is damaged".into()));
+        return Err(FileFailure::Broken("its file is damaged".into()));
     }
     let frame_len = FRAME_HEAD_BYTES as u64 + u64::from(len);
     if frame_len > left {
@@ -228,7 +228,7 @@ fn read_frame(
     body.resize(len as usize, 0);
     reader.read_exact(body)?;
     if crc32fast::hash(body) != checksum {
-        return Err(Failure::Broken("its file is damaged".into()));
+        return Err(FileFailure::Broken("its file is damaged".into()));
     }
     Ok(Some(frame_len))
 }
@@ -236,12 +236,12 @@ fn read_frame(
 fn each_entry(
     mut body: &[u8],
     mut at: u64,
-    each: &mut impl FnMut(Position, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    each: &mut impl FnMut(Position, &[u8]) -> Result<(), FileFailure>,
+) -> Result<(), FileFailure> {
     while let Some((len, rest)) = body.split_first_chunk::<4>() {
         let len = u32::from_le_bytes(*len);
         let Some((entry, rest)) = rest.split_at_checked(len as usize) else {
-            return Err(Failure::Broken("its file is damaged".into()));
+            return Err(FileFailure::Broken("its file is damaged".into()));
         };
         at += 4;
         each(Position { at, len }, entry)?;
@@ -258,8 +258,8 @@ fn number(bytes: &[u8]) -> u32 {
         .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-fn length(bytes: &[u8]) -> Result<u32, Failure> {
-    u32::try_from(bytes.len()).map_err(|_| Failure::Broken("an addition is too long".into()))
+fn length(bytes: &[u8]) -> Result<u32, FileFailure> {
+    u32::try_from(bytes.len()).map_err(|_| FileFailure::Broken("an addition is too long".into()))
 }
 
 // ---- the folder of all collections ----
@@ -274,19 +274,19 @@ pub fn is_in_place(path: &Path) -> bool {
 }
 
 /// Whether there is a collection of this version. Reads its header only.
-pub fn is_usable(path: &Path) -> Result<bool, Failure> {
+pub fn is_usable(path: &Path) -> Result<bool, FileFailure> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         file => file?,
     };
     match read_header(&mut file) {
         Ok(_) => Ok(true),
-        Err(Failure::Missing) => Ok(false),
+        Err(FileFailure::Missing) => Ok(false),
         Err(broken) => Err(broken),
     }
 }
 
-pub fn collections(root: &Path) -> Result<Vec<CollectionName>, Failure> {
+pub fn collections(root: &Path) -> Result<Vec<CollectionName>, FileFailure> {
     let names = file_names(root)?.into_iter();
     Ok(names
         .filter_map(|name| CollectionName::parse(name.strip_suffix(SUFFIX)?))
@@ -308,7 +308,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 /// Removes drafts that were never finished, and the folders in which earlier versions kept
 /// collections.
-pub fn tidy(root: &Path) -> Result<(), Failure> {
+pub fn tidy(root: &Path) -> Result<(), FileFailure> {
     for name in file_names(root)? {
         let path = root.join(&name);
         let is_old =
@@ -334,7 +334,7 @@ pub fn make_root(root: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(root)
 }
 
-pub fn check_root(options: &EmbeddedOptions) -> Result<(), Failure> {
+pub fn check_root(options: &EmbeddedOptions) -> Result<(), FileFailure> {
     make_root(&options.root)?;
     check_free(options)?;
     let probe = options.root.join(PROBE_FILE);
@@ -349,10 +349,10 @@ pub fn check_root(options: &EmbeddedOptions) -> Result<(), Failure> {
     Ok(fs::remove_file(probe)?)
 }
 
-pub fn check_free(options: &EmbeddedOptions) -> Result<(), Failure> {
+pub fn check_free(options: &EmbeddedOptions) -> Result<(), FileFailure> {
     let disk = rustix::fs::statvfs(&options.root).map_err(io::Error::from)?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) < options.min_free_bytes {
-        return Err(Failure::Broken("the disk is nearly full".into()));
+        return Err(FileFailure::Broken("the disk is nearly full".into()));
     }
     Ok(())
 }

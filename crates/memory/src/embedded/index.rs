@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use super::best::{Best, Ranked};
 use super::dense::RoundedVectors;
 use super::file::Position;
-use super::record::Record;
+use super::record::IndexedEntry;
 use crate::point::DenseLayout;
 use crate::text::SparseVector;
-use crate::{Filter, InteractionId};
+use crate::{Filter, MemoryEntryId};
 
 #[derive(Default)]
 pub struct Index {
@@ -107,7 +107,7 @@ impl Index {
     }
 
     /// Adds a document. One with its id is no longer found, but its postings stay until `sweep`.
-    pub fn put(&mut self, record: &Record, position: Position) {
+    pub fn put(&mut self, record: &IndexedEntry, position: Position) {
         self.delete(record.id);
         let number = self.documents.len() as u32;
         for (&term, &weight) in record.terms.iter().zip(&record.weights) {
@@ -166,7 +166,7 @@ impl Index {
         self.numbers.contains_key(&id)
     }
 
-    pub fn ids_of_session(&self, session: &str) -> Vec<InteractionId> {
+    pub fn ids_of_session(&self, session: &str) -> Vec<MemoryEntryId> {
         let Some(session) = self.sessions.known(session) else {
             return Vec::new();
         };
@@ -175,7 +175,7 @@ impl Index {
         self.documents
             .iter()
             .filter(of_session)
-            .map(|document| InteractionId(document.id))
+            .map(|document| MemoryEntryId(document.id))
             .collect()
     }
 

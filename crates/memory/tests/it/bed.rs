@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codelab_memory::{
-    CollectionName, EmbeddedOptions, Embedder, Filter, Hit, Interaction, InteractionId, Memory,
+    CollectionName, EmbeddedOptions, Embedder, Filter, Hit, Memory, MemoryEntry, MemoryEntryId,
     MemoryError, QdrantOptions, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, SessionId, Timestamp, UserId};
@@ -84,9 +84,9 @@ pub fn unused_name() -> CollectionName {
     CollectionName::new(user, project, &agent).unwrap()
 }
 
-pub fn said(id: u64, text: &str) -> Interaction {
-    Interaction {
-        id: InteractionId(id),
+pub fn said(id: u64, text: &str) -> MemoryEntry {
+    MemoryEntry {
+        id: MemoryEntryId(id),
         text: text.into(),
         kind: "task".into(),
         success: true,

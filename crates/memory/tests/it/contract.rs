@@ -2,7 +2,7 @@
 //! made.
 
 use codelab_memory::{
-    CollectionName, Created, Filter, InteractionId, MemoryError, MemoryHealth, Query,
+    CollectionName, Created, Filter, MemoryEntryId, MemoryError, MemoryHealth, Query,
 };
 use codelab_protocol::Timestamp;
 use futures_util::future::join_all;
@@ -303,7 +303,7 @@ async fn delete_forgets_some_and_clear_forgets_all(bed: Bed, name: CollectionNam
     memory
         .delete(
             &name,
-            vec![InteractionId(2), InteractionId(4), InteractionId(99)],
+            vec![MemoryEntryId(2), MemoryEntryId(4), MemoryEntryId(99)],
         )
         .await
         .unwrap();
@@ -379,7 +379,7 @@ async fn collections_come_and_go(bed: Bed, name: CollectionName) {
     assert!(is_missing(&memory.search(&name, &asked("word")).await));
     assert!(is_missing(&memory.add(&name, vec![said(1, "word")]).await));
     assert!(is_missing(
-        &memory.delete(&name, vec![InteractionId(1)]).await
+        &memory.delete(&name, vec![MemoryEntryId(1)]).await
     ));
     assert!(is_missing(
         &memory.delete_session(&name, &session("any")).await
@@ -395,7 +395,7 @@ async fn collections_come_and_go(bed: Bed, name: CollectionName) {
         [0; 0],
         "a new one is empty"
     );
-    memory.delete(&name, vec![InteractionId(1)]).await.unwrap();
+    memory.delete(&name, vec![MemoryEntryId(1)]).await.unwrap();
     memory.add(&name, vec![said(1, "word")]).await.unwrap();
     assert_eq!(memory.create(&name).await.unwrap(), Created::Existing);
     assert_eq!(memory.count(&name).await.unwrap(), 1);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use codelab_memory::{
-    CollectionName, Created, EmbeddedOptions, InteractionId, Memory, MemoryHealth,
+    CollectionName, Created, EmbeddedOptions, Memory, MemoryEntryId, MemoryHealth,
 };
 use tempfile::TempDir;
 
@@ -351,7 +351,7 @@ async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
         .await
         .unwrap();
     memory
-        .delete(&name, vec![InteractionId(900), InteractionId(7)])
+        .delete(&name, vec![MemoryEntryId(900), MemoryEntryId(7)])
         .await
         .unwrap();
     assert!(
@@ -379,7 +379,7 @@ async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
 
     // Down to nothing, and what is not there.
     memory
-        .delete(&name, (1..=901).map(InteractionId).collect())
+        .delete(&name, (1..=901).map(MemoryEntryId).collect())
         .await
         .unwrap();
     memory.rewrite(&name).await.unwrap();

@@ -8,7 +8,7 @@ use super::{fold, wildcard};
 /// The protected paths, arranged so that a path is judged by a look-up per component: a sandbox
 /// asks about every file of a workspace.
 #[derive(Debug, Clone)]
-pub(crate) struct Protected {
+pub(crate) struct ProtectedPaths {
     texts: Vec<String>,
     /// Patterns by their first component, where that is a plain name.
     named: HashMap<String, Vec<Pattern>>,
@@ -20,7 +20,7 @@ pub(crate) struct Protected {
 /// and all beneath.
 type Pattern = Vec<String>;
 
-impl Default for Protected {
+impl Default for ProtectedPaths {
     fn default() -> Self {
         let mut protected = Self {
             texts: Vec::new(),
@@ -32,7 +32,7 @@ impl Default for Protected {
     }
 }
 
-impl Protected {
+impl ProtectedPaths {
     pub fn add(&mut self, pattern: &str) {
         let components: Pattern = pattern
             .split(['/', '\\'])

@@ -2,9 +2,9 @@
 
 /// The components of an absolute path that names the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Root(Vec<String>);
+pub(crate) struct WorkspacePrefix(Vec<String>);
 
-impl Root {
+impl WorkspacePrefix {
     /// Nothing for a relative path, and nothing for the root of a file system or a folder directly
     /// beneath it, such as `/home`: everything would be inside.
     pub fn new(path: &str) -> Option<Self> {
@@ -43,11 +43,11 @@ fn components(path: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Root;
+    use super::WorkspacePrefix;
 
     #[test]
     fn only_what_is_beneath_is_relative() {
-        let root = Root::new("/home/anna/shop/").unwrap();
+        let root = WorkspacePrefix::new("/home/anna/shop/").unwrap();
         for (path, relative) in [
             ("/home/anna/shop", Some("")),
             ("/home/anna/shop/", Some("")),
@@ -63,9 +63,9 @@ mod tests {
             assert_eq!(root.relative(path).as_deref(), relative, "{path}");
         }
         for path in ["/", "/home", "/home/..", "shop", "~/shop", ""] {
-            assert_eq!(Root::new(path), None, "{path}");
+            assert_eq!(WorkspacePrefix::new(path), None, "{path}");
         }
-        let windows = Root::new("C:\\work\\shop").unwrap();
+        let windows = WorkspacePrefix::new("C:\\work\\shop").unwrap();
         assert_eq!(
             windows.relative("C:\\work\\shop\\src").as_deref(),
             Some("src")

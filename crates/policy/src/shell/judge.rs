@@ -5,13 +5,13 @@ use super::options;
 use super::places::hides_dot_names;
 use super::programs::{self, Rule};
 use super::special;
-use crate::paths::{Location, Protected, Root};
+use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
 
 /// Where the commands of a line run; `cd` moves it on.
-pub(crate) struct Scene<'a> {
-    pub protected: &'a Protected,
+pub(crate) struct WorkingFolder<'a> {
+    pub protected: &'a ProtectedPaths,
     /// The workspace's root, where it is known.
-    pub root: Option<&'a Root>,
+    pub root: Option<&'a WorkspacePrefix>,
     /// The directory the line starts in, from the workspace's root.
     pub start: String,
     /// The directory commands run in, from the workspace's root, as far as the text tells.
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
 
 /// Why a command asks.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Finding {
+pub(crate) struct AskReason {
     pub reason: String,
     /// The dangerous thing by name, such as `rm -rf`.
     pub danger: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Finding {
     pub protected: bool,
 }
 
-impl Finding {
+impl AskReason {
     pub fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -48,15 +48,15 @@ impl Finding {
 }
 
 /// What a check says: nothing against the command, or why it asks.
-pub(crate) type Judged = Result<(), Finding>;
+pub(crate) type Judged = Result<(), AskReason>;
 
-impl From<String> for Finding {
+impl From<String> for AskReason {
     fn from(reason: String) -> Self {
         Self::new(reason)
     }
 }
 
-impl Scene<'_> {
+impl WorkingFolder<'_> {
     pub fn judge(&mut self, simple: &Simple) -> Judged {
         let judged = self.judge_parts(simple);
         judged.map_err(|mut finding| {
@@ -77,7 +77,7 @@ impl Scene<'_> {
         };
         match program {
             Err(finding) if finding.danger.is_some() || !simple.assigns => return Err(finding),
-            _ if simple.assigns => return Err(Finding::new("changes the environment")),
+            _ if simple.assigns => return Err(AskReason::new("changes the environment")),
             _ => {}
         }
         simple
@@ -93,10 +93,10 @@ impl Scene<'_> {
     /// A program with its arguments; wrappers come back here with what they wrap.
     pub fn judge_program(&mut self, words: &[Word]) -> Judged {
         let Some((program, arguments)) = words.split_first() else {
-            return Err(Finding::new("a command is missing"));
+            return Err(AskReason::new("a command is missing"));
         };
         let Some(name) = program.exact().filter(|_| !program.quoted) else {
-            return Err(Finding::new("the program's name is hidden or not known"));
+            return Err(AskReason::new("the program's name is hidden or not known"));
         };
         let exact: Option<Vec<&str>> = arguments.iter().map(Word::exact).collect();
         if exact.is_some_and(|exact| programs::tells_version(name, &exact)) {
@@ -108,8 +108,8 @@ impl Scene<'_> {
         }
         Err(match programs::danger(name) {
             Some(reason) => dangerous(reason, words),
-            None if name.contains(['/', '\\']) => Finding::new("runs a file by its path"),
-            None => Finding::new(format!("{name} is not a known safe program")),
+            None if name.contains(['/', '\\']) => AskReason::new("runs a file by its path"),
+            None => AskReason::new(format!("{name} is not a known safe program")),
         })
     }
 
@@ -145,13 +145,13 @@ impl Scene<'_> {
                 return self.apply(*rule, &format!("{name} {text}"), rest);
             }
             if !global.contains(&text) {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "{name} {text} is not known to be safe"
                 )));
             }
             arguments = rest;
         }
-        Err(Finding::new(format!("{name} without a known command")))
+        Err(AskReason::new(format!("{name} without a known command")))
     }
 
     fn judge_redirect(&self, redirect: &Redirect) -> Judged {
@@ -169,7 +169,7 @@ impl Scene<'_> {
         if Location::of(&word.text).is_plain_data() {
             Ok(())
         } else {
-            Err(Finding::new(format!(
+            Err(AskReason::new(format!(
                 "File modification requires approval: {}",
                 word.text
             )))
@@ -188,13 +188,13 @@ impl Scene<'_> {
     pub fn changes_path(&self, word: &Word) -> Judged {
         if self.mentions_protected(&word.text, word.value) {
             let reason = format!("changes a protected path: {}", word.text);
-            return Err(Finding {
+            return Err(AskReason {
                 protected: true,
-                ..Finding::new(reason)
+                ..AskReason::new(reason)
             });
         }
         if word.value != Value::Exact {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "writes to a path that is not known: {}",
                 word.text
             )));
@@ -204,9 +204,9 @@ impl Scene<'_> {
                 .is_system()
                 .then(|| format!("write to {}", word.text));
             let reason = format!("writes outside the workspace: {}", word.text);
-            return Err(Finding {
+            return Err(AskReason {
                 danger,
-                ..Finding::new(reason)
+                ..AskReason::new(reason)
             });
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Scene<'_> {
 }
 
 /// The finding for a program on the danger list, named with the options that follow it.
-fn dangerous(reason: &str, words: &[Word]) -> Finding {
+fn dangerous(reason: &str, words: &[Word]) -> AskReason {
     const SHOWN_OPTIONS: usize = 3;
     let options = words
         .iter()
@@ -250,8 +250,8 @@ fn dangerous(reason: &str, words: &[Word]) -> Finding {
         .chain(options)
         .map(|word| word.text.as_str())
         .collect();
-    Finding {
+    AskReason {
         danger: Some(name.join(" ")),
-        ..Finding::new(reason)
+        ..AskReason::new(reason)
     }
 }

@@ -2,8 +2,8 @@
 //! kind.
 
 use super::ast::{Value, Word};
-use super::judge::{Finding, Judged, Scene};
-use super::programs::{Kind, Operands, Options};
+use super::judge::{AskReason, Judged, WorkingFolder};
+use super::programs::{Operands, ProgramOptions, ValueKind};
 use super::values;
 
 /// What a program's words say once its options are read.
@@ -19,7 +19,7 @@ pub(crate) struct Reading<'a> {
 /// Every word that could be an option is checked as one, even where it would be the value of the
 /// option before it: programs differ in what takes a value, and a skipped word could hide an
 /// option.
-pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Judged {
+pub(crate) fn check(scene: &WorkingFolder<'_>, options: &ProgramOptions, words: &[Word]) -> Judged {
     let reading = read(scene, options, words)?;
     let given = |name: &&str| reading.given.iter().any(|(given, _)| given == name);
     if let (Some(trailing), Some(words)) = (options.trailing, reading.trailing) {
@@ -32,7 +32,7 @@ pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Jud
             .any(|name| given(name) || behind(&reading, name))
     {
         let names: Vec<String> = options.needs.iter().map(|name| dashed(name)).collect();
-        return Err(Finding::new(format!(
+        return Err(AskReason::new(format!(
             "rewrites files unless it is given {}",
             names.join(" or ")
         )));
@@ -46,7 +46,7 @@ pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Jud
             Operands::PatternThenPaths(_) if index == 0 && !explicit => Ok(()),
             // Some programs look for options behind `--` as well.
             _ if !options.tame && word.text.len() > 1 && word.text.starts_with('-') => {
-                Err(Finding::new(format!("{} may be an option", word.text)))
+                Err(AskReason::new(format!("{} may be an option", word.text)))
             }
             Operands::PatternThenPaths(_) => scene.reads(word),
             allowed => operand(scene, allowed, word),
@@ -75,22 +75,22 @@ fn behind(reading: &Reading<'_>, name: &str) -> bool {
 
 /// Takes the options and their values apart from the operands, which are left to the caller.
 pub(crate) fn read<'a>(
-    scene: &Scene<'_>,
-    options: &Options,
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
     words: &'a [Word],
-) -> Result<Reading<'a>, Finding> {
+) -> Result<Reading<'a>, AskReason> {
     let mut reading = Reading::default();
     let mut expected = None;
     for (index, word) in words.iter().enumerate() {
         if word.may_be_any_option() && !(options.tame && finds_names_only(word)) {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "the value of {} is not known",
                 word.text
             )));
         }
         if word.text == "--" {
             if expected.is_some() || options.single_dash {
-                return Err(Finding::new("-- may not end the options"));
+                return Err(AskReason::new("-- may not end the options"));
             }
             match options.trailing {
                 Some(_) => reading.trailing = Some(&words[index + 1..]),
@@ -102,7 +102,7 @@ pub(crate) fn read<'a>(
             // What stands after a value that looks like an option would be judged as the wrong
             // thing.
             if expected.is_some() && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "{} may be a value or an option",
                     word.text
                 )));
@@ -135,7 +135,12 @@ fn finds_names_only(word: &Word) -> bool {
 }
 
 /// The value of the option that was read last.
-fn take_value(scene: &Scene<'_>, kind: Kind, value: &str, reading: &mut Reading<'_>) -> Judged {
+fn take_value(
+    scene: &WorkingFolder<'_>,
+    kind: ValueKind,
+    value: &str,
+    reading: &mut Reading<'_>,
+) -> Judged {
     values::check(scene, kind, value)?;
     // `-f=path` is a path behind the sign for some programs.
     if let Some(behind) = value.strip_prefix('=') {
@@ -149,11 +154,11 @@ fn take_value(scene: &Scene<'_>, kind: Kind, value: &str, reading: &mut Reading<
 
 /// The kind of the value that the next word is, if it is one.
 fn option(
-    scene: &Scene<'_>,
-    options: &Options,
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
     text: &str,
     reading: &mut Reading<'_>,
-) -> Result<Option<Kind>, Finding> {
+) -> Result<Option<ValueKind>, AskReason> {
     if let Some(long) = text
         .strip_prefix("--")
         .or(text.strip_prefix('-').filter(|_| options.single_dash))
@@ -163,7 +168,7 @@ fn option(
     for (at, letter) in text.char_indices().skip(1) {
         reading.given.push((letter.to_string(), None));
         let attached = &text[at + letter.len_utf8()..];
-        let kind_in = |table: &[(Kind, &str)]| {
+        let kind_in = |table: &[(ValueKind, &str)]| {
             table
                 .iter()
                 .find(|(_, letters)| letters.contains(letter))
@@ -193,17 +198,17 @@ fn option(
 }
 
 fn long_option(
-    scene: &Scene<'_>,
-    options: &Options,
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
     text: &str,
     long: &str,
     reading: &mut Reading<'_>,
-) -> Result<Option<Kind>, Finding> {
+) -> Result<Option<ValueKind>, AskReason> {
     let (name, value) = match long.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (long, None),
     };
-    let kind_in = |table: &[(Kind, &[&str])]| {
+    let kind_in = |table: &[(ValueKind, &[&str])]| {
         table
             .iter()
             .find(|(_, names)| names.contains(&name))
@@ -225,20 +230,20 @@ fn long_option(
     }
 }
 
-fn unknown(text: &str) -> Finding {
-    Finding::new(format!("the option {text} is not known to be safe"))
+fn unknown(text: &str) -> AskReason {
+    AskReason::new(format!("the option {text} is not known to be safe"))
 }
 
-fn operand(scene: &Scene<'_>, allowed: Operands, word: &Word) -> Judged {
+fn operand(scene: &WorkingFolder<'_>, allowed: Operands, word: &Word) -> Judged {
     let refused = || {
-        Err(Finding::new(format!(
+        Err(AskReason::new(format!(
             "{} is not known to be safe",
             word.text
         )))
     };
     match allowed {
         Operands::Text | Operands::PatternThenPaths(_) => Ok(()),
-        Operands::None => Err(Finding::new(format!(
+        Operands::None => Err(AskReason::new(format!(
             "the argument {} is not known to be safe",
             word.text
         ))),

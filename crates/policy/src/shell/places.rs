@@ -1,14 +1,14 @@
 //! Where the paths of a command lie, as far as their text tells: in the workspace or not.
 
 use super::ast::{Value, Word};
-use super::judge::{Finding, Judged, Scene};
+use super::judge::{AskReason, Judged, WorkingFolder};
 use crate::paths::Location;
 
-impl Scene<'_> {
+impl WorkingFolder<'_> {
     /// What is read must be known and lie in the workspace.
     pub fn reads(&self, word: &Word) -> Judged {
         if word.value == Value::Unknown {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "reads a path that is not known: {}",
                 word.text
             )));
@@ -95,8 +95,8 @@ impl Scene<'_> {
     }
 }
 
-fn outside(path: &str) -> Finding {
-    Finding::new(format!("reads outside the workspace: {path}"))
+fn outside(path: &str) -> AskReason {
+    AskReason::new(format!("reads outside the workspace: {path}"))
 }
 
 /// Whether every path the word can become stays beneath the directory the command runs in.

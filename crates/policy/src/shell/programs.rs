@@ -27,7 +27,7 @@ pub(crate) use standard::is_standard;
 pub(crate) enum Rule {
     /// Its arguments are text to it: none makes it read or write a file, or run anything.
     Free,
-    Options(&'static Options),
+    Options(&'static ProgramOptions),
     /// Options that may stand before a subcommand, then the subcommands.
     Commands(&'static [&'static str], &'static [(&'static str, Rule)]),
     Either(&'static Rule, &'static Rule),
@@ -63,24 +63,24 @@ pub(crate) enum Special {
     Timeout,
     Touch,
     /// At most one operand: a second would be the file it writes.
-    OneFile(&'static Options),
+    OneFile(&'static ProgramOptions),
 }
 
 /// The options and operands a program may be given.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Options {
+pub(crate) struct ProgramOptions {
     /// Single letters without a value; digits for options such as `-20`.
     pub flags: &'static str,
     /// Single letters that take a value, attached or as the next word.
-    pub valued: &'static [(Kind, &'static str)],
+    pub valued: &'static [(ValueKind, &'static str)],
     /// Single letters that take a value only where it is attached.
-    pub attached: &'static [(Kind, &'static str)],
+    pub attached: &'static [(ValueKind, &'static str)],
     /// Full names without a value.
     pub long: &'static [&'static str],
     /// Full names with a value, behind `=` or as the next word.
-    pub long_valued: &'static [(Kind, &'static [&'static str])],
+    pub long_valued: &'static [(ValueKind, &'static [&'static str])],
     /// Full names with a value behind `=`, or none.
-    pub long_optional: &'static [(Kind, &'static [&'static str])],
+    pub long_optional: &'static [(ValueKind, &'static [&'static str])],
     /// Long names stand behind one dash (go), so letters are never bundled. `--` asks.
     pub single_dash: bool,
     /// What stands behind a valued letter in the same word is read as further letters (tree),
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub needs: &'static [&'static str],
     pub operands: Operands,
     /// What may follow `--`, where the program hands that on to another.
-    pub trailing: Option<&'static Options>,
+    pub trailing: Option<&'static ProgramOptions>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,7 @@ pub(crate) enum Operands {
     Paths,
     /// A text to look for, unless one of these options gives it; then files and folders.
     PatternThenPaths(&'static [&'static str]),
-    Kind(Kind),
+    Kind(ValueKind),
     /// Only these names, and numbers.
     Exactly(&'static [&'static str]),
     /// Only these names, each of which may go on after a colon (`test:unit`), and numbers.
@@ -113,7 +113,7 @@ pub(crate) enum Operands {
 
 /// What a value may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// Anything: the program neither opens nor evaluates it.
     Text,
     Number,
@@ -136,7 +136,7 @@ pub(crate) enum Kind {
     Setting,
 }
 
-pub(crate) const OPTIONS: Options = Options {
+pub(crate) const OPTIONS: ProgramOptions = ProgramOptions {
     flags: "",
     valued: &[],
     attached: &[],
@@ -152,15 +152,15 @@ pub(crate) const OPTIONS: Options = Options {
 };
 
 /// A program that reads the files it is given.
-pub(crate) const READS: Options = Options {
+pub(crate) const READS: ProgramOptions = ProgramOptions {
     tame: true,
     operands: Operands::Paths,
     ..OPTIONS
 };
 
 /// A linter or its like, which is given the sources to check.
-pub(crate) const CHECKS: Options = Options {
-    operands: Operands::Kind(Kind::Source),
+pub(crate) const CHECKS: ProgramOptions = ProgramOptions {
+    operands: Operands::Kind(ValueKind::Source),
     ..OPTIONS
 };
 
@@ -201,7 +201,12 @@ pub(crate) fn runs_nothing(program: &str) -> bool {
         "[", "cd", "cp", "jq", "mkdir", "mv", "printf", "ps", "read", "tee", "test", "touch",
         "uniq",
     ];
-    let tame = |rule: Rule| matches!(rule, Rule::Free | Rule::Options(Options { tame: true, .. }));
+    let tame = |rule: Rule| {
+        matches!(
+            rule,
+            Rule::Free | Rule::Options(ProgramOptions { tame: true, .. })
+        )
+    };
     FILES.contains(&program) || rule(program).is_some_and(tame)
 }
 

@@ -6,14 +6,14 @@ mod languages;
 mod runners;
 
 use super::ast::Word;
-use super::judge::{Finding, Judged, Scene};
+use super::judge::{AskReason, Judged, WorkingFolder};
 use super::options;
 use super::parse::is_plain_variable;
-use super::programs::{GIT_COMMANDS, Options, Special};
+use super::programs::{GIT_COMMANDS, ProgramOptions, Special};
 use crate::paths::Location;
 
 pub(crate) fn judge(
-    scene: &mut Scene<'_>,
+    scene: &mut WorkingFolder<'_>,
     special: Special,
     name: &str,
     arguments: &[Word],
@@ -55,7 +55,7 @@ pub(crate) fn judge(
         },
         Special::Timeout => match arguments {
             [duration, rest @ ..] if is_duration(duration) => wrapped(scene, name, rest),
-            _ => Err(Finding::new("timeout with options that are not analysed")),
+            _ => Err(AskReason::new("timeout with options that are not analysed")),
         },
         Special::Touch => each_path(arguments, "acm", |word| scene.changes_path(word)),
         Special::OneFile(allowed) => one_file(scene, allowed, name, arguments),
@@ -63,18 +63,18 @@ pub(crate) fn judge(
 }
 
 /// The command behind `time`, `timeout`, `nice` and `command`; their own options were taken off.
-fn wrapped(scene: &mut Scene<'_>, name: &str, words: &[Word]) -> Judged {
+fn wrapped(scene: &mut WorkingFolder<'_>, name: &str, words: &[Word]) -> Judged {
     match words.first() {
-        Some(word) if word.text.starts_with('-') => Err(Finding::new(format!(
+        Some(word) if word.text.starts_with('-') => Err(AskReason::new(format!(
             "{name} with options that are not analysed"
         ))),
         _ => scene.judge_program(words),
     }
 }
 
-fn git(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
+fn git(scene: &mut WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     if scene.moved {
-        return Err(Finding::new(
+        return Err(AskReason::new(
             "git in another folder may follow a planted repository's settings",
         ));
     }
@@ -89,22 +89,22 @@ fn git(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
             let reads = named(&["--get", "--get-all", "--list", "-l", "get", "list"]);
             // Their whole purpose is to change `.git/config`, where programs to run are named.
             let protected = named(&["submodule"]) || (named(&["config"]) && !reads);
-            Finding {
+            AskReason {
                 protected,
                 ..finding
             }
         })
 }
 
-fn cd(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
+fn cd(scene: &mut WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let [target] = arguments else {
-        return Err(Finding::new("leaves the workspace"));
+        return Err(AskReason::new("leaves the workspace"));
     };
     let known = target
         .exact()
         .filter(|path| !path.is_empty() && !path.starts_with('-') && scene.stays_inside(target));
     let Some(path) = known else {
-        return Err(Finding::new(
+        return Err(AskReason::new(
             "leaves the workspace, or goes to a folder that is not known",
         ));
     };
@@ -115,9 +115,9 @@ fn cd(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
     };
     scene.moved |= !matches!(scene.base.trim_end_matches('/'), "" | ".");
     if Location::of(&scene.base).leads_to_protected(scene.protected) {
-        return Err(Finding {
+        return Err(AskReason {
             protected: true,
-            ..Finding::new("works inside a protected folder")
+            ..AskReason::new("works inside a protected folder")
         });
     }
     Ok(())
@@ -132,11 +132,11 @@ fn each_path(arguments: &[Word], flags: &'static str, check: impl Fn(&Word) -> J
 }
 
 /// The words that are not options; options beyond the flags are refused.
-fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, Finding> {
+fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, AskReason> {
     let mut found = Vec::new();
     for word in arguments {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "the value of {} is not known",
                 word.text
             )));
@@ -145,7 +145,7 @@ fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, Fin
             Some(letters)
                 if !letters.is_empty() && letters.chars().all(|letter| flags.contains(letter)) => {}
             Some(_) => {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "the option {} is not known to be safe",
                     word.text
                 )));
@@ -158,27 +158,27 @@ fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, Fin
 
 /// Both the names copied and the place they go to must be plain data: the place may be a folder,
 /// which keeps the names.
-fn copy(scene: &Scene<'_>, arguments: &[Word], moves: bool) -> Judged {
+fn copy(scene: &WorkingFolder<'_>, arguments: &[Word], moves: bool) -> Judged {
     let words = operands(arguments, "vnp")?;
     let Some((target, sources)) = words
         .split_last()
         .filter(|(_, sources)| !sources.is_empty())
     else {
-        return Err(Finding::new("copies or moves what is not known"));
+        return Err(AskReason::new("copies or moves what is not known"));
     };
     scene.changes_path(target)?;
     let folder = target.text.ends_with('/') || target.text == ".";
     let unplain = |word: &Word| {
-        Finding::new(format!(
+        AskReason::new(format!(
             "File modification requires approval: {}",
             word.text
         ))
     };
     if folder && Location::from_base(&scene.base, &target.text).leads_to_protected(scene.protected)
     {
-        return Err(Finding {
+        return Err(AskReason {
             protected: true,
-            ..Finding::new("writes into a protected folder")
+            ..AskReason::new("writes into a protected folder")
         });
     }
     if !folder && !Location::of(&target.text).is_plain_data() {
@@ -209,19 +209,26 @@ fn date(arguments: &[Word]) -> Judged {
             word.exact() == Some("-d") && words.next().is_some_and(|time| !time.splits);
         let long_time = word.exact().is_some_and(|text| text.starts_with("--date="));
         if !(format || known || other_time || long_time) {
-            return Err(Finding::new("date with options that are not analysed"));
+            return Err(AskReason::new("date with options that are not analysed"));
         }
     }
     Ok(())
 }
 
 /// A second operand is the file that the program writes.
-fn one_file(scene: &Scene<'_>, allowed: &Options, name: &str, arguments: &[Word]) -> Judged {
+fn one_file(
+    scene: &WorkingFolder<'_>,
+    allowed: &ProgramOptions,
+    name: &str,
+    arguments: &[Word],
+) -> Judged {
     options::check(scene, allowed, arguments).map_err(|finding| finding.named(name))?;
     let operands = options::read(scene, allowed, arguments)?.operands;
     let ends_options = arguments.iter().any(|word| word.text == "--");
     if operands.len() > 1 || ends_options || operands.iter().any(|word| word.exact().is_none()) {
-        return Err(Finding::new(format!("{name} may write to its second file")));
+        return Err(AskReason::new(format!(
+            "{name} may write to its second file"
+        )));
     }
     Ok(())
 }
@@ -246,7 +253,7 @@ fn ps(arguments: &[Word]) -> Judged {
             None => false,
         };
         if !known {
-            return Err(Finding::new("ps may show the environment of programs"));
+            return Err(AskReason::new("ps may show the environment of programs"));
         }
     }
     Ok(())
@@ -278,7 +285,9 @@ fn printf(arguments: &[Word]) -> Judged {
     };
     let evaluates = format.text.contains('*') || !(text_only || values.iter().all(plain_number));
     if format.exact().is_none() || format.text.starts_with('-') || evaluates {
-        return Err(Finding::new("printf with arguments that are not analysed"));
+        return Err(AskReason::new(
+            "printf with arguments that are not analysed",
+        ));
     }
     Ok(())
 }
@@ -291,7 +300,7 @@ fn read(arguments: &[Word]) -> Judged {
     if arguments.iter().all(plain) {
         Ok(())
     } else {
-        Err(Finding::new("read into variables that are not analysed"))
+        Err(AskReason::new("read into variables that are not analysed"))
     }
 }
 
@@ -320,7 +329,7 @@ fn set(arguments: &[Word]) -> Judged {
     if !arguments.is_empty() && arguments.iter().all(plain) {
         Ok(())
     } else {
-        Err(Finding::new("changes how the shell works"))
+        Err(AskReason::new("changes how the shell works"))
     }
 }
 

@@ -2,34 +2,34 @@
 //! has any of these shapes.
 
 use super::ast::Value;
-use super::judge::{Finding, Judged, Scene};
-use super::programs::Kind;
+use super::judge::{AskReason, Judged, WorkingFolder};
+use super::programs::ValueKind;
 use crate::paths::Location;
 
-pub(crate) fn check(scene: &Scene<'_>, kind: Kind, text: &str) -> Judged {
+pub(crate) fn check(scene: &WorkingFolder<'_>, kind: ValueKind, text: &str) -> Judged {
     let fits = match kind {
-        Kind::Text => true,
-        Kind::Number => is_number(text),
-        Kind::Name => is_name(text),
-        Kind::Format => !text.contains("%G") && !text.contains("%(signature"),
-        Kind::Path => return scene.reads_text(text, Value::Exact),
-        Kind::Data => return scene.writes_data_text(text),
-        Kind::Source => {
+        ValueKind::Text => true,
+        ValueKind::Number => is_number(text),
+        ValueKind::Name => is_name(text),
+        ValueKind::Format => !text.contains("%G") && !text.contains("%(signature"),
+        ValueKind::Path => return scene.reads_text(text, Value::Exact),
+        ValueKind::Data => return scene.writes_data_text(text),
+        ValueKind::Source => {
             scene.reads_text(text, Value::Exact)?;
             is_plain_path(text)
         }
-        Kind::Revision => return revision(scene, text),
-        Kind::Package => {
+        ValueKind::Revision => return revision(scene, text),
+        ValueKind::Package => {
             scene.reads_text(text, Value::Exact)?;
             is_plain_path(text) && (text.starts_with(['.', '/']) || text.ends_with(".go"))
         }
-        Kind::Test => is_test_name(text),
-        Kind::Setting => is_open_setting(text),
+        ValueKind::Test => is_test_name(text),
+        ValueKind::Setting => is_open_setting(text),
     };
     if fits {
         Ok(())
     } else {
-        Err(Finding::new(format!("{text} is not known to be safe")))
+        Err(AskReason::new(format!("{text} is not known to be safe")))
     }
 }
 
@@ -75,7 +75,7 @@ fn is_test_name(text: &str) -> bool {
 
 /// A revision, a range of them, or a path: git reads a path outside its work tree as a file to
 /// compare.
-fn revision(scene: &Scene<'_>, text: &str) -> Judged {
+fn revision(scene: &WorkingFolder<'_>, text: &str) -> Judged {
     let location = Location::of(text);
     let names_path = location.absolute || location.climbs || text.starts_with('~');
     if names_path {

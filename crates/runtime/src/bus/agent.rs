@@ -9,8 +9,8 @@ use codelab_protocol::{AgentMetrics, AgentName, AgentStatus, Timestamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::breaker::{Breaker, Gate};
-use super::{BusLimits, Load, Outcome, Reason, Unavailable};
+use super::breaker::{Breaker, BreakerVerdict};
+use super::{BusLimits, Load, Reason, TaskOutcome, Unavailable};
 use crate::clock;
 
 /// One stay at an agent, waiting or active. Numbers grow and are never used twice at one agent.
@@ -18,7 +18,7 @@ use crate::clock;
 pub(super) struct Ticket(u64);
 
 #[derive(Debug)]
-pub(super) struct Agent {
+pub(super) struct BusAgent {
     pub(super) name: AgentName,
     limits: BusLimits,
     state: Mutex<State>,
@@ -28,7 +28,7 @@ pub(super) struct Agent {
 
 #[derive(Debug)]
 struct State {
-    presence: Presence,
+    presence: AgentPresence,
     concurrency_limit: usize,
     next_ticket: u64,
     active: BTreeMap<Ticket, Instant>,
@@ -41,7 +41,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum AgentPresence {
     Registered,
     /// Takes what has begun only.
     Deregistered,
@@ -56,12 +56,12 @@ pub(super) enum Admission {
     Queued(Ticket, oneshot::Receiver<Result<(), Unavailable>>),
 }
 
-impl Agent {
+impl BusAgent {
     pub(super) fn new(
         name: AgentName,
         limits: BusLimits,
         concurrency_limit: u32,
-        presence: Presence,
+        presence: AgentPresence,
     ) -> Self {
         let state = State {
             presence,
@@ -85,7 +85,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn become_known(&self, concurrency_limit: u32, presence: Presence) {
+    pub(super) fn become_known(&self, concurrency_limit: u32, presence: AgentPresence) {
         let mut state = self.state();
         state.presence = presence;
         state.concurrency_limit = slots(concurrency_limit);
@@ -96,21 +96,21 @@ impl Agent {
     /// now.
     pub(super) fn deregister(&self) -> Ticket {
         let mut state = self.state();
-        state.presence = Presence::Deregistered;
+        state.presence = AgentPresence::Deregistered;
         Ticket(state.next_ticket)
     }
 
     /// Refuses what waits and what comes. The ticket returned is later than every task that is
     /// active now.
     pub(super) fn close(&self) -> Ticket {
-        self.shut(Presence::Closed, Reason::Deregistered)
+        self.shut(AgentPresence::Closed, Reason::Deregistered)
     }
 
     pub(super) fn remove(&self) -> Ticket {
-        self.shut(Presence::Removed, Reason::NotRegistered)
+        self.shut(AgentPresence::Removed, Reason::NotRegistered)
     }
 
-    fn shut(&self, presence: Presence, reason: Reason) -> Ticket {
+    fn shut(&self, presence: AgentPresence, reason: Reason) -> Ticket {
         let mut state = self.state();
         state.presence = presence;
         state.refuse_waiting(Unavailable::by_hand(reason));
@@ -118,7 +118,7 @@ impl Agent {
     }
 
     pub(super) fn is_registered(&self) -> bool {
-        self.state().presence == Presence::Registered
+        self.state().presence == AgentPresence::Registered
     }
 
     /// Whether a new task may be accepted now.
@@ -132,7 +132,7 @@ impl Agent {
         let gate = gate(&state, self.limits.accepted_queue_length, begun)?;
         let has_slot = state.has_slot();
         let ticket = state.new_ticket();
-        if gate == Gate::TrialOnly {
+        if gate == BreakerVerdict::TrialOnly {
             state.breaker = Breaker::Trial { ticket };
         }
         if has_slot {
@@ -144,7 +144,7 @@ impl Agent {
         Ok(Admission::Queued(ticket, granted))
     }
 
-    pub(super) fn finish(&self, ticket: Ticket, outcome: Outcome, busy: Duration) {
+    pub(super) fn finish(&self, ticket: Ticket, outcome: TaskOutcome, busy: Duration) {
         let now = Instant::now();
         let mut state = self.state();
         if state.active.remove(&ticket).is_none() {
@@ -152,11 +152,11 @@ impl Agent {
         }
         state.last_activity = Some(clock::now());
         match outcome {
-            Outcome::Succeeded => {
+            TaskOutcome::Succeeded => {
                 state.count(busy);
                 state.breaker.succeeded(ticket);
             }
-            Outcome::Failed => {
+            TaskOutcome::Failed => {
                 state.count(busy);
                 state.failed += 1;
                 let (failures, pause) = (self.limits.breaker_failures, self.limits.breaker_pause);
@@ -167,7 +167,7 @@ impl Agent {
                     });
                 }
             }
-            Outcome::Cancelled => state.breaker.left(ticket, now),
+            TaskOutcome::Cancelled => state.breaker.left(ticket, now),
         }
         state.admit_waiting();
         drop(state);
@@ -301,17 +301,17 @@ fn slots(concurrency_limit: u32) -> usize {
     usize::try_from(concurrency_limit.max(1)).unwrap_or(usize::MAX)
 }
 
-fn gate(state: &State, queue_length: usize, begun: bool) -> Result<Gate, Unavailable> {
+fn gate(state: &State, queue_length: usize, begun: bool) -> Result<BreakerVerdict, Unavailable> {
     match state.presence {
-        Presence::Registered => {}
-        Presence::Deregistered if begun => {}
-        Presence::Deregistered | Presence::Closed => {
+        AgentPresence::Registered => {}
+        AgentPresence::Deregistered if begun => {}
+        AgentPresence::Deregistered | AgentPresence::Closed => {
             return Err(Unavailable::by_hand(Reason::Deregistered));
         }
-        Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
+        AgentPresence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
     }
     let gate = state.breaker.gate(Instant::now());
-    if let Gate::Shut { retry_after } = gate {
+    if let BreakerVerdict::Shut { retry_after } = gate {
         return Err(Unavailable {
             reason: Reason::Broken,
             retry_after,

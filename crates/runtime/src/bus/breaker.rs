@@ -24,7 +24,7 @@ pub(super) enum Breaker {
 
 /// What a new task may expect.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum BreakerVerdict {
     Free,
     TrialOnly,
     Shut { retry_after: Duration },
@@ -34,14 +34,14 @@ pub(super) enum Gate {
 const TRIAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Breaker {
-    pub(super) fn gate(&self, now: Instant) -> Gate {
+    pub(super) fn gate(&self, now: Instant) -> BreakerVerdict {
         match self {
-            Self::Closed { .. } => Gate::Free,
-            Self::Open { until } if *until <= now => Gate::TrialOnly,
-            Self::Open { until } => Gate::Shut {
+            Self::Closed { .. } => BreakerVerdict::Free,
+            Self::Open { until } if *until <= now => BreakerVerdict::TrialOnly,
+            Self::Open { until } => BreakerVerdict::Shut {
                 retry_after: *until - now,
             },
-            Self::Trial { .. } => Gate::Shut {
+            Self::Trial { .. } => BreakerVerdict::Shut {
                 retry_after: TRIAL_RETRY_AFTER,
             },
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use codelab_protocol::Timestamp;
 use tokio::sync::Notify;
 
-use super::memory::Memory;
+use super::memory::MemoryCache;
 use super::remote::{Forget, Remote};
 use super::{CacheHealth, CacheLimits};
 use crate::clock;
@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// Redis could not be told: the link is down until it was.
-    pub(super) fn owe(&self, what: &[Forget], memory: &Memory, limits: &CacheLimits) {
+    pub(super) fn owe(&self, what: &[Forget], memory: &MemoryCache, limits: &CacheLimits) {
         let mut state = self.state();
         for what in what {
             state.owed.add(what);
@@ -109,7 +109,7 @@ impl Link {
     pub(super) fn raise(
         &self,
         remote: Remote,
-        memory: &Memory,
+        memory: &MemoryCache,
         limits: &CacheLimits,
     ) -> Option<LinkNumber> {
         let mut state = self.state();
@@ -124,7 +124,12 @@ impl Link {
     }
 
     /// Whether this call took it down.
-    pub(super) fn lower(&self, number: LinkNumber, memory: &Memory, limits: &CacheLimits) -> bool {
+    pub(super) fn lower(
+        &self,
+        number: LinkNumber,
+        memory: &MemoryCache,
+        limits: &CacheLimits,
+    ) -> bool {
         let mut state = self.state();
         if !matches!(state.way, Way::Up { number: current, .. } if current == number) {
             return false;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const COUNTERS: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MemoryCache {
     max_entries: usize,
     max_bytes: usize,
     hasher: RandomState,
@@ -45,12 +45,12 @@ struct Entry {
 /// A moment in the life of one key. A value read after it may be kept unless the key was forgotten
 /// since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct KeyVersion {
     epoch: u64,
     forgotten: u64,
 }
 
-impl Memory {
+impl MemoryCache {
     pub(super) fn new(lifetime: Duration, max_entries: usize, max_bytes: usize) -> Self {
         let state = State {
             lifetime,
@@ -82,21 +82,21 @@ impl Memory {
         Some(value)
     }
 
-    pub(super) fn moment(&self, key: &str) -> Moment {
+    pub(super) fn moment(&self, key: &str) -> KeyVersion {
         let counter = self.counter(key);
         let state = self.state();
-        Moment {
+        KeyVersion {
             epoch: state.epoch,
             forgotten: state.forgotten[counter],
         }
     }
 
     /// Keeps a value that was read after `since`, for `lifetime` at most.
-    pub(super) fn put(&self, key: &str, value: Arc<str>, since: Moment, lifetime: Duration) {
+    pub(super) fn put(&self, key: &str, value: Arc<str>, since: KeyVersion, lifetime: Duration) {
         let counter = self.counter(key);
         let mut state = self.state();
         if since
-            != (Moment {
+            != (KeyVersion {
                 epoch: state.epoch,
                 forgotten: state.forgotten[counter],
             })

@@ -32,17 +32,17 @@ pub(super) struct Remote {
     connection: MultiplexedConnection,
 }
 
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     Value {
         value: Arc<str>,
         remaining: Duration,
     },
-    Lease(Lease),
+    Lease(FillLease),
     Nothing,
 }
 
 #[derive(Debug)]
-pub(super) struct Lease(String);
+pub(super) struct FillLease(String);
 
 /// What must not be served any more. Also the message on [`CHANNEL`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Remote {
     }
 
     /// The value, or else a lease to fill the key with.
-    pub(super) async fn get(&self, key: &str) -> RedisResult<Found> {
+    pub(super) async fn get(&self, key: &str) -> RedisResult<CacheLookup> {
         let connection = &mut self.connection.clone();
         let (text, ttl_ms): (Option<String>, i64) = pipe()
             .cmd("GET")
@@ -98,7 +98,7 @@ impl Remote {
             .ignore();
         fill.cmd("GET").arg(key).cmd("PTTL").arg(key);
         let (text, ttl_ms): (Option<String>, i64) = fill.query_async(connection).await?;
-        Ok(text.map_or(Found::Nothing, |text| found(text, ttl_ms)))
+        Ok(text.map_or(CacheLookup::Nothing, |text| found(text, ttl_ms)))
     }
 
     /// Does nothing when the lease is gone: the key was forgotten, filled by another, or too much
@@ -106,7 +106,7 @@ impl Remote {
     pub(super) async fn put(
         &self,
         key: &str,
-        lease: &Lease,
+        lease: &FillLease,
         value: &str,
         ttl: Duration,
     ) -> RedisResult<()> {
@@ -181,11 +181,11 @@ impl Remote {
     }
 }
 
-fn found(text: String, ttl_ms: i64) -> Found {
+fn found(text: String, ttl_ms: i64) -> CacheLookup {
     if text.starts_with(LEASE_MARK) {
-        return Found::Lease(Lease(text));
+        return CacheLookup::Lease(FillLease(text));
     }
-    Found::Value {
+    CacheLookup::Value {
         value: text.into(),
         remaining: Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0)),
     }

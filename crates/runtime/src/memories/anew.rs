@@ -1,7 +1,7 @@
 //! Making every agent's memory anew from SQL, while no server runs on it.
 
 use codelab_memory::Memory;
-use codelab_store::{AgentPlace, Store, StoreError};
+use codelab_store::{AgentLocation, Store, StoreError};
 
 use super::{Memories, RebuildError};
 use crate::metrics::Metrics;
@@ -15,7 +15,7 @@ const PAGE: u64 = 500;
 pub async fn rebuild_memories(
     store: Store,
     memory: Memory,
-    mut each: impl FnMut(&AgentPlace, Result<u64, RebuildError>),
+    mut each: impl FnMut(&AgentLocation, Result<u64, RebuildError>),
 ) -> Result<(), StoreError> {
     let memories = Memories::new(memory, store.clone(), Metrics::new());
     let mut after = 0;

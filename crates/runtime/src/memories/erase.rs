@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use codelab_memory::{InteractionId, MemoryError};
+use codelab_memory::{MemoryEntryId, MemoryError};
 use codelab_protocol::Reminder;
 use codelab_store::StoreError;
 use tokio::time::Instant;
 
-use super::due::Place;
+use super::due::AgentRef;
 use super::{Memories, RebuildError, collection};
 use crate::space::SpaceKey;
 use crate::timers::log_failure;
@@ -24,14 +24,14 @@ const PAUSE_PER_WORK: u32 = 5;
 
 /// When the notes are looked at again.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(super) struct ErasePace {
     not_before: Option<Instant>,
     /// The log says which collections keep what was deleted.
     reminder: Reminder,
 }
 
-impl Pace {
-    fn tell(&mut self, failed: &BTreeMap<Place, MemoryError>) {
+impl ErasePace {
+    fn tell(&mut self, failed: &BTreeMap<AgentRef, MemoryError>) {
         if let (Some(((space, agent), error)), true) = (
             failed.first_key_value(),
             self.reminder.is_due(Instant::now().into_std()),
@@ -44,7 +44,7 @@ impl Pace {
 
 impl Memories {
     /// One collection's trouble does not hold up the others; its notes stay.
-    pub(super) async fn erase(&self, pace: &mut Pace) {
+    pub(super) async fn erase(&self, pace: &mut ErasePace) {
         if pace.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
@@ -59,7 +59,7 @@ impl Memories {
 
     /// Works off every note that there is, so many at once. Returns the collections that could not
     /// do their part.
-    async fn erase_noted(&self, batch: u64) -> Result<BTreeMap<Place, MemoryError>, StoreError> {
+    async fn erase_noted(&self, batch: u64) -> Result<BTreeMap<AgentRef, MemoryError>, StoreError> {
         let (mut failed, mut after) = (BTreeMap::new(), None);
         loop {
             let notes = self.store.erased_interactions(after, batch).await?;
@@ -67,7 +67,7 @@ impl Memories {
                 return Ok(failed);
             };
             after = Some(last.id);
-            let mut places: BTreeMap<Place, Vec<codelab_store::InteractionId>> = BTreeMap::new();
+            let mut places: BTreeMap<AgentRef, Vec<codelab_store::InteractionId>> = BTreeMap::new();
             for erased in notes {
                 let key = SpaceKey {
                     user: erased.user_id,
@@ -91,14 +91,14 @@ impl Memories {
 
     async fn erase_from(
         &self,
-        place: &Place,
+        place: &AgentRef,
         ids: &[codelab_store::InteractionId],
     ) -> Result<(), RebuildError> {
         let name = collection(place)?;
         if self.project_with(place).await?.is_none() {
             return Ok(self.memory.remove(&name).await?);
         }
-        let ids = ids.iter().map(|id| InteractionId(id.0)).collect();
+        let ids = ids.iter().map(|id| MemoryEntryId(id.0)).collect();
         let erased = match self.memory.delete(&name, ids).await {
             Ok(()) => self.memory.rewrite(&name).await,
             failed => failed,

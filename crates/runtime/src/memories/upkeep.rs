@@ -10,9 +10,9 @@ use codelab_store::{InteractionRow, ProjectStore, StoreError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::due::{Need, Place};
-use super::erase::Pace;
-use super::{InteractionId, Memories, RebuildError, collection, remembered};
+use super::due::{AgentRef, IndexNeed};
+use super::erase::ErasePace;
+use super::{Memories, MemoryEntryId, RebuildError, collection, remembered};
 use crate::space::SpaceKey;
 use crate::timers::log_failure;
 
@@ -28,7 +28,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How the engine was when it was looked at last.
 #[derive(Default)]
-pub(super) enum Engine {
+pub(super) enum EngineState {
     #[default]
     Well,
     /// The embedding model does not answer.
@@ -39,7 +39,7 @@ pub(super) enum Engine {
     Out { reason: String },
 }
 
-impl Engine {
+impl EngineState {
     pub fn is_out(&self) -> bool {
         matches!(self, Self::Out { .. })
     }
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// The agents whose collections cannot be opened.
-    pub fn broken(&self) -> impl Iterator<Item = Place> {
+    pub fn broken(&self) -> impl Iterator<Item = AgentRef> {
         let collections = match self {
             Self::Broken { collections } => collections.as_slice(),
             Self::Well | Self::WordsOnly | Self::Out { .. } => &[],
@@ -80,7 +80,7 @@ impl Memories {
     }
 
     async fn keep_up(&self) {
-        let (mut is_swept, mut erasing) = (false, Pace::default());
+        let (mut is_swept, mut erasing) = (false, ErasePace::default());
         loop {
             if !self.look().await {
                 is_swept = is_swept || self.sweep().await;
@@ -99,11 +99,11 @@ impl Memories {
 
     /// What cannot be opened is made again from SQL.
     fn note_broken(&self) {
-        let broken: Vec<Place> = self.engine().broken().collect();
+        let broken: Vec<AgentRef> = self.engine().broken().collect();
         let mut due = self.due();
         broken
             .iter()
-            .for_each(|place| due.note_late(place, Need::Rebuild));
+            .for_each(|place| due.note_late(place, IndexNeed::Rebuild));
     }
 
     /// Whether the engine is out.
@@ -111,10 +111,12 @@ impl Memories {
         let health = timeout(LOOK_PATIENCE, self.memory.health()).await;
         let mut engine = self.engine();
         match health {
-            Ok(MemoryHealth::Healthy) => *engine = Engine::Well,
-            Ok(MemoryHealth::WordsOnly) => *engine = Engine::WordsOnly,
-            Ok(MemoryHealth::Broken { collections }) => *engine = Engine::Broken { collections },
-            Ok(MemoryHealth::Unavailable { reason }) => *engine = Engine::Out { reason },
+            Ok(MemoryHealth::Healthy) => *engine = EngineState::Well,
+            Ok(MemoryHealth::WordsOnly) => *engine = EngineState::WordsOnly,
+            Ok(MemoryHealth::Broken { collections }) => {
+                *engine = EngineState::Broken { collections }
+            }
+            Ok(MemoryHealth::Unavailable { reason }) => *engine = EngineState::Out { reason },
             Err(_) => engine.did_not_answer(),
         }
         engine.is_out()
@@ -135,7 +137,7 @@ impl Memories {
             Ok(orphans) => {
                 let mut due = self.due();
                 for place in &orphans {
-                    due.note(place, Need::Rebuild);
+                    due.note(place, IndexNeed::Rebuild);
                 }
                 true
             }
@@ -152,7 +154,7 @@ impl Memories {
         }
     }
 
-    async fn orphans(&self) -> Result<Vec<Place>, RebuildError> {
+    async fn orphans(&self) -> Result<Vec<AgentRef>, RebuildError> {
         let mut orphans = Vec::new();
         for name in self.memory.collections().await? {
             let place = place_of(&name);
@@ -175,7 +177,7 @@ impl Memories {
                 return Ok(());
             };
             after = Some(last.interaction.id);
-            let mut batches: BTreeMap<Place, Vec<InteractionRow>> = BTreeMap::new();
+            let mut batches: BTreeMap<AgentRef, Vec<InteractionRow>> = BTreeMap::new();
             for item in waiting {
                 let key = SpaceKey {
                     user: item.user_id,
@@ -196,7 +198,7 @@ impl Memories {
                     Err(RebuildError::Memory(error)) => error,
                 };
                 tracing::warn!(project = %place.0.project, agent = %place.1, %error, "not indexed yet");
-                self.due().note_late(&place, Need::Rebuild);
+                self.due().note_late(&place, IndexNeed::Rebuild);
                 failed.insert(place);
                 if self.look().await {
                     return Ok(());
@@ -205,7 +207,7 @@ impl Memories {
         }
     }
 
-    async fn index(&self, place: &Place, rows: Vec<InteractionRow>) -> Result<(), RebuildError> {
+    async fn index(&self, place: &AgentRef, rows: Vec<InteractionRow>) -> Result<(), RebuildError> {
         let name = collection(place)?;
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         let created = self.memory.create(&name).await?;
@@ -214,20 +216,20 @@ impl Memories {
             .await?;
         // What it held before is in SQL only. While the embedding model is out it would stay as it
         // is.
-        let is_mendable = !matches!(*self.engine(), Engine::WordsOnly);
+        let is_mendable = !matches!(*self.engine(), EngineState::WordsOnly);
         if created == Created::New || (created == Created::Outdated && is_mendable) {
-            self.due().note(place, Need::Rebuild);
+            self.due().note(place, IndexNeed::Rebuild);
         }
         let gone = self.store.mark_indexed(&ids).await?;
         if !gone.is_empty() {
             self.memory
                 .delete(
                     &name,
-                    gone.into_iter().map(|id| InteractionId(id.0)).collect(),
+                    gone.into_iter().map(|id| MemoryEntryId(id.0)).collect(),
                 )
                 .await?;
             // Perhaps its agent went, and this has made the collection again.
-            self.due().note(place, Need::Check);
+            self.due().note(place, IndexNeed::Check);
         }
         Ok(())
     }
@@ -237,8 +239,8 @@ impl Memories {
         for (place, need, number) in due {
             let (key, agent) = &place;
             let done = match need {
-                Need::Check => self.check(&place).await,
-                Need::Rebuild => self.rebuild(*key, agent).await.map(|count| {
+                IndexNeed::Check => self.check(&place).await,
+                IndexNeed::Rebuild => self.rebuild(*key, agent).await.map(|count| {
                     tracing::info!(project = %key.project, %agent, count, "the agent's memory is made again");
                 }),
             };
@@ -259,7 +261,7 @@ impl Memories {
     }
 
     /// The collection is there if its agent is; one that is lost is made again from SQL.
-    pub(super) async fn check(&self, place: &Place) -> Result<(), RebuildError> {
+    pub(super) async fn check(&self, place: &AgentRef) -> Result<(), RebuildError> {
         let name = collection(place)?;
         let created = self.memory.create(&name).await?;
         // Asked afterwards, so that a deletion in between is seen here or removes what was made.
@@ -275,7 +277,7 @@ impl Memories {
             Created::Outdated => false,
         };
         if !is_whole {
-            self.mend_later(place, Need::Rebuild);
+            self.mend_later(place, IndexNeed::Rebuild);
         }
         Ok(())
     }
@@ -284,16 +286,16 @@ impl Memories {
     /// who is gone is removed.
     pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
         let place = (key, agent.clone());
-        let number = self.due().note(&place, Need::Rebuild);
+        let number = self.due().note(&place, IndexNeed::Rebuild);
         let added = self.refill(&place).await?;
         // Something was deleted meanwhile, and may have come back from a page that was read before.
         if !self.due().done(&place, number) {
-            self.due().note(&place, Need::Rebuild);
+            self.due().note(&place, IndexNeed::Rebuild);
         }
         Ok(added)
     }
 
-    async fn refill(&self, place: &Place) -> Result<u64, RebuildError> {
+    async fn refill(&self, place: &AgentRef) -> Result<u64, RebuildError> {
         let name = collection(place)?;
         let Some(project) = self.project_with(place).await? else {
             self.memory.remove(&name).await?;
@@ -317,7 +319,7 @@ impl Memories {
     /// The agent's project, if both are there.
     pub(super) async fn project_with(
         &self,
-        (key, agent): &Place,
+        (key, agent): &AgentRef,
     ) -> Result<Option<ProjectStore>, StoreError> {
         let Some(project) = self.store.of(key.user).project(key.project).await? else {
             return Ok(None);
@@ -326,7 +328,7 @@ impl Memories {
     }
 }
 
-fn place_of(name: &CollectionName) -> Place {
+fn place_of(name: &CollectionName) -> AgentRef {
     let (user, project, agent) = name.parts();
     (SpaceKey { user, project }, agent)
 }

@@ -1,12 +1,12 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
-use codelab_engine::{Downtime, Input, Kind, Session};
-use codelab_protocol::Timestamp;
-use codelab_store::audit_chain::{self, ChainOf};
-use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError};
+use codelab_engine::{Downtime, Input, Session};
+use codelab_protocol::{SessionKind, Timestamp};
+use codelab_store::audit_chain::{self, ChainOwner};
+use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError};
 use tokio::time::Instant;
 
-use super::{Birth, Loaded, Owner, RETRY_DELAY};
+use super::{LoadedSession, NewSession, Owner, RETRY_DELAY};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::history::Recent;
@@ -34,19 +34,16 @@ impl Owner {
             Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
             Some(row) => self.take_over(row).await,
             None if creates => {
-                self.loaded = Some(self.unborn(&Birth::default()));
+                self.loaded = Some(self.new_session(&NewSession::default()));
                 Ok(())
             }
             None => Err(RuntimeError::SessionNotFound),
         }
     }
 
-    pub(super) fn unborn(&self, birth: &Birth) -> Loaded {
-        let kind = match self.name.realm {
-            Realm::Runtime => Kind::Runtime,
-            Realm::Project => Kind::Project,
-        };
-        Loaded {
+    pub(super) fn new_session(&self, birth: &NewSession) -> LoadedSession {
+        let kind = self.name.realm;
+        LoadedSession {
             key: SessionKey::allocate(now().as_millis(), random_u32()),
             epoch: FIRST_EPOCH,
             session: Session::new(self.name.id.clone(), kind, birth.budget, FIRST_EPOCH.0),
@@ -119,7 +116,7 @@ impl Owner {
         let session: Session = serde_json::from_str(&row.state).map_err(|error| {
             StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
         })?;
-        let of = ChainOf {
+        let of = ChainOwner {
             key: row.key,
             realm: row.realm,
             session_id: &row.session_id,
@@ -138,9 +135,9 @@ impl Owner {
         let space = row
             .user_id
             .zip(row.project_id)
-            .filter(|_| self.name.realm == Realm::Project);
+            .filter(|_| self.name.realm == SessionKind::Project);
         let space = space.map(|(user, project)| runtime.spaces.get(SpaceKey { user, project }));
-        self.loaded = Some(Loaded {
+        self.loaded = Some(LoadedSession {
             key: row.key,
             space,
             epoch,

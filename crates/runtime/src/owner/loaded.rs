@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
-use codelab_protocol::{CallId, Timestamp};
+use codelab_protocol::{CallId, SessionKind, Timestamp};
 use codelab_store::audit_chain::AuditKey;
-use codelab_store::{AuditHead, Epoch, Realm, Schedule, SessionKey, StoreError};
+use codelab_store::{AuditHead, Epoch, Schedule, SessionKey, StoreError};
 
-use crate::commit::{Prepared, Standing, prepare};
+use crate::commit::{PreparedCommit, StoredPosition, prepare};
 use crate::history::Recent;
 use crate::ids::RandomIds;
 use crate::runtime::Inner;
-use crate::space::{Changes, Crew, Places, Space, StepSpace};
+use crate::space::{HeldSlots, SlotChanges, Space, StepSpace, TeamSnapshot};
 
 /// The session as far as it is in memory.
-pub(super) struct Loaded {
+pub(super) struct LoadedSession {
     pub(super) key: SessionKey,
     pub(super) epoch: Epoch,
     pub(super) session: Session,
@@ -30,24 +30,24 @@ pub(super) struct Loaded {
 
 /// What holds for all inputs of a step.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct StepContext {
     pub(super) now: Timestamp,
     /// Asked once, so that the engine knows of every call that is not made.
     pub(super) stopping: bool,
 }
 
-impl Loaded {
+impl LoadedSession {
     /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or
     /// undone.
     pub(super) fn apply(
         &mut self,
         input: Input,
         runtime: &Inner,
-        crew: Option<&Crew>,
-        places: &mut Places,
-        earlier: &[Changes],
-        Moment { now, stopping }: Moment,
-    ) -> (Result<Applied, Refusal>, Changes) {
+        crew: Option<&TeamSnapshot>,
+        places: &mut HeldSlots,
+        earlier: &[SlotChanges],
+        StepContext { now, stopping }: StepContext,
+    ) -> (Result<Applied, Refusal>, SlotChanges) {
         let root = self
             .space
             .as_ref()
@@ -65,10 +65,13 @@ impl Loaded {
                 space,
                 stopping,
             };
-            return (self.session.apply(input, &mut world), Changes::default());
+            return (
+                self.session.apply(input, &mut world),
+                SlotChanges::default(),
+            );
         };
         let session_id = self.session.id().clone();
-        let changes = Changes::default();
+        let changes = SlotChanges::default();
         let mut step = StepSpace {
             space,
             crew,
@@ -93,14 +96,14 @@ impl Loaded {
 
     pub(super) fn prepare(
         &self,
-        realm: Realm,
+        realm: SessionKind,
         effects: Vec<Effect>,
         audit_key: &AuditKey,
         activity: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<Prepared, StoreError> {
+    ) -> Result<PreparedCommit, StoreError> {
         let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
-        let standing = Standing {
+        let standing = StoredPosition {
             key,
             epoch,
             realm,

@@ -11,9 +11,9 @@ use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
     classification_request, joining_request, planning_request, step_request, summary_request,
 };
-use codelab_llm::{Hear, Heard};
+use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, UserId,
+    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
@@ -23,11 +23,11 @@ use tokio::task::{JoinError, JoinHandle};
 use super::Owner;
 use super::recall::history;
 use crate::clock::now;
-use crate::feed::{Answer, Feed};
+use crate::feed::{Feed, PartialAnswer};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
-use crate::shares::{ModelPlace, Shares};
-use crate::space::{Crew, Space};
+use crate::shares::{ModelSlot, Shares};
+use crate::space::{Space, TeamSnapshot};
 use crate::timers::log_failure;
 
 /// The model calls under way, and those whose agents are still being reminded; dropping one aborts
@@ -48,7 +48,7 @@ const MAX_WAITS: usize = 8;
 
 enum Ended {
     Recalled(ModelCall, Vec<String>),
-    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
+    Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Next {
     /// The call can be made: this is what its agent is reminded of.
     Recalled(ModelCall, Vec<String>),
     /// The call waited for its user's share and can be made now.
-    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
+    Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Outcome(Input),
 }
 
@@ -198,10 +198,7 @@ impl Owner {
             .map(|space| space.user());
         let shares = &self.runtime.user_shares;
         match user.map(|user| (user, shares.model_call_now(user))) {
-            None => {
-                self.make_call(call, recalled, ModelPlace::of_nobody())
-                    .await
-            }
+            None => self.make_call(call, recalled, ModelSlot::of_nobody()).await,
             Some((_, Some(place))) => self.make_call(call, recalled, place).await,
             Some((user, None)) => {
                 self.held.push(call.id);
@@ -223,7 +220,7 @@ impl Owner {
         &mut self,
         call: ModelCall,
         recalled: Option<Vec<String>>,
-        place: ModelPlace,
+        place: ModelSlot,
     ) {
         let request = self
             .request(&call, recalled)
@@ -240,7 +237,7 @@ impl Owner {
         let feed = Arc::clone(&self.feed);
         let id = call.id;
         if let Some((message_id, origin)) = answer_of(&call.purpose) {
-            feed.begin_answer(Answer {
+            feed.begin_answer(PartialAnswer {
                 turn: id.turn,
                 message_id: message_id.clone(),
                 agent: call.agent.clone(),
@@ -329,7 +326,7 @@ impl Owner {
         call: &ModelCall,
         repair: Option<&Repair>,
     ) -> Result<ModelRequest, ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
+        let (runtime, crew) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
             .as_mut()
@@ -352,10 +349,10 @@ impl Owner {
     async fn step(
         &mut self,
         call: &ModelCall,
-        origin: &Origin,
+        origin: &TaskOrigin,
         recalled: Option<Vec<String>>,
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
+        let (runtime, crew) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
             .as_mut()
@@ -401,8 +398,8 @@ impl Owner {
         Ok((request, recalled))
     }
 
-    async fn crew_at_hand(&self) -> Result<Option<Arc<Crew>>, ModelFailure> {
-        self.crew().await.map_err(|error| {
+    async fn current_team(&self) -> Result<Option<Arc<TeamSnapshot>>, ModelFailure> {
+        self.team_snapshot().await.map_err(|error| {
             if !error.is_outage() {
                 tracing::error!(%error, "the project's agents could not be read");
             }
@@ -429,13 +426,13 @@ async fn perform(
     request: ModelRequest,
     waiting: mpsc::Sender<Duration>,
 ) -> Result<ModelOutput, ModelFailure> {
-    let mut hear = |heard: Heard<'_>| match (heard, answer_of(&call.purpose)) {
-        (Heard::Text(text), Some((message_id, _))) => {
+    let mut hear = |heard: StreamedPart<'_>| match (heard, answer_of(&call.purpose)) {
+        (StreamedPart::Text(text), Some((message_id, _))) => {
             feed.push_text(message_id, call.id.attempt, text)
         }
-        (Heard::Text(_), None) => {}
+        (StreamedPart::Text(_), None) => {}
         // One that finds no room only counts as working time.
-        (Heard::Waiting(wait), _) => {
+        (StreamedPart::Waiting(wait), _) => {
             let _ = waiting.try_send(wait);
         }
     };
@@ -446,7 +443,7 @@ async fn perform(
 pub(crate) async fn measured_call(
     runtime: &Inner,
     request: &ModelRequest,
-    hear: &mut Hear<'_>,
+    hear: &mut StreamListener<'_>,
 ) -> Result<ModelOutput, ModelFailure> {
     let started = Instant::now();
     let outcome = runtime.model.call(request, hear).await;
@@ -467,10 +464,10 @@ pub(crate) async fn measured_call(
 }
 
 /// The message that people see growing, and the task it belongs to.
-fn answer_of(purpose: &Purpose) -> Option<(&MessageId, Origin)> {
+fn answer_of(purpose: &Purpose) -> Option<(&MessageId, TaskOrigin)> {
     match purpose {
         Purpose::Step { message_id, origin } => Some((message_id, origin.clone())),
-        Purpose::Join { message_id, .. } => Some((message_id, Origin::default())),
+        Purpose::Join { message_id, .. } => Some((message_id, TaskOrigin::default())),
         Purpose::Classify { .. } | Purpose::Plan { .. } | Purpose::Summarize { .. } => None,
     }
 }

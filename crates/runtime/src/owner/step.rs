@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Answer, Input, Session, Turn};
+use codelab_engine::{CallerAnswer, Input, Session, Turn};
 use codelab_protocol::{TurnId, TurnStatus};
-use codelab_store::{NewSession, StoreError, StoredEvent};
+use codelab_store::{NewSessionRow, StoreError, StoredEvent};
 use tokio::time::Instant;
 
-use super::{Birth, Moment, Owner};
+use super::{NewSession, Owner, StepContext};
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::commit::{Prepared, context};
-use crate::metrics::{Metrics, Mode};
-use crate::space::{CallMode, Crew, Space};
+use crate::commit::{PreparedCommit, context};
+use crate::metrics::{Metrics, TurnMode};
+use crate::space::{CallMode, Space, TeamSnapshot};
 
 /// The turn whose time is taken, and since when.
 #[derive(Default)]
-pub(super) struct Began(Option<(TurnId, CallMode, Instant)>);
+pub(super) struct TurnTimer(Option<(TurnId, CallMode, Instant)>);
 
-impl Began {
+impl TurnTimer {
     /// Counts the turn that ended, and takes the time of the one that runs now.
     fn note(
         &mut self,
@@ -33,7 +33,7 @@ impl Began {
         {
             if let Some((_, mode, began)) = self.0.take_if(|(turn, ..)| *turn == event.turn) {
                 space.call_ended(mode, began.elapsed());
-                let mode = Mode {
+                let mode = TurnMode {
                     mode: mode.as_str().to_owned(),
                 };
                 metrics
@@ -58,12 +58,12 @@ impl Began {
 impl Owner {
     /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the
     /// answer is the last one's.
-    pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<Answer, RuntimeError> {
-        let crew = self.crew().await?;
+    pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<CallerAnswer, RuntimeError> {
+        let crew = self.team_snapshot().await?;
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
-        let moment = Moment {
+        let moment = StepContext {
             now: now(),
             stopping: self.runtime.stopping.is_cancelled(),
         };
@@ -149,7 +149,7 @@ impl Owner {
     }
 
     /// The project's agents as they are at this moment; none in the runtime realm.
-    pub(super) async fn crew(&self) -> Result<Option<Arc<Crew>>, RuntimeError> {
+    pub(super) async fn team_snapshot(&self) -> Result<Option<Arc<TeamSnapshot>>, RuntimeError> {
         let Some(space) = self
             .loaded
             .as_ref()
@@ -158,7 +158,7 @@ impl Owner {
             return Ok(None);
         };
         let crew = space
-            .crew()
+            .team_snapshot()
             .await
             .map_err(RuntimeError::of_project_session)?;
         space
@@ -170,15 +170,15 @@ impl Owner {
 
     pub(super) async fn store(
         &mut self,
-        mut prepared: Prepared,
-        birth: Option<&Birth>,
-    ) -> Result<Prepared, StoreError> {
+        mut prepared: PreparedCommit,
+        birth: Option<&NewSession>,
+    ) -> Result<PreparedCommit, StoreError> {
         let Some(loaded) = &mut self.loaded else {
             return Err(StoreError::NotFound);
         };
         if loaded.new {
             let space = birth.and_then(|birth| birth.space);
-            prepared.commit.create = Some(NewSession {
+            prepared.commit.create = Some(NewSessionRow {
                 realm: self.name.realm,
                 session_id: self.name.id.clone(),
                 user_id: space.map(|space| space.user),
@@ -224,7 +224,7 @@ impl Owner {
         }
     }
 
-    fn show(&mut self, prepared: Prepared) {
+    fn show(&mut self, prepared: PreparedCommit) {
         let Some(loaded) = &mut self.loaded else {
             return;
         };

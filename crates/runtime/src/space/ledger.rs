@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use codelab_engine::{Budget, Fit, Lane, Spending, Standing};
+use codelab_engine::{Budget, BudgetState, Lane, ReserveFn, Spending};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{ProjectStore, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Crew, Space, lock};
+use super::{Space, TeamSnapshot, lock};
 
 /// How long the sums of the database are trusted; other servers spend as well.
 const FRESH: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ pub(crate) enum Undo {
 impl Space {
     /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it
     /// is not summed up.
-    pub(crate) async fn refresh_ledger(&self, crew: &Crew) -> Result<(), StoreError> {
+    pub(crate) async fn refresh_ledger(&self, crew: &TeamSnapshot) -> Result<(), StoreError> {
         let is_fresh = |read_at: Option<Instant>, limit| {
             read_at.is_some_and(|read_at| read_at.elapsed() < limit)
         };
@@ -101,7 +101,11 @@ impl Space {
         Ok(())
     }
 
-    async fn read_averages(&self, rows: &ProjectStore, crew: &Crew) -> Result<(), StoreError> {
+    async fn read_averages(
+        &self,
+        rows: &ProjectStore,
+        crew: &TeamSnapshot,
+    ) -> Result<(), StoreError> {
         let mut averages = HashMap::new();
         for agent in crew.team.agents() {
             if let Some(tokens) = rows.agent_average_tokens(&agent.name).await? {
@@ -139,7 +143,7 @@ impl Space {
         &self,
         session: &SessionId,
         lane: Lane,
-        fit: &mut Fit<'_>,
+        fit: &mut ReserveFn<'_>,
     ) -> Option<Undo> {
         let mut ledger = lock(&self.ledger);
         let place = (session.clone(), lane);
@@ -156,7 +160,7 @@ impl Space {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> BudgetState {
         lock(&self.ledger).standing()
     }
 
@@ -200,7 +204,7 @@ impl Space {
                 ledger.uncommitted = ledger.uncommitted.saturating_sub(1);
             }
             Undo::Reserved(lane, Some(before)) => {
-                drop(ledger.reserved.insert((session.clone(), lane), before))
+                ledger.reserved.insert((session.clone(), lane), before);
             }
             Undo::Reserved(lane, None) => drop(ledger.reserved.remove(&(session.clone(), lane))),
             Undo::Budget(budget, granted) => (ledger.budget, ledger.granted) = (budget, granted),
@@ -220,13 +224,13 @@ impl Space {
 }
 
 impl Ledger {
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> BudgetState {
         let reserved = self
             .reserved
             .values()
             .copied()
             .fold(Spending::default(), Spending::plus);
-        Standing {
+        BudgetState {
             budget: self.budget,
             granted: self.granted,
             spent: self.spent,

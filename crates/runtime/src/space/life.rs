@@ -9,7 +9,7 @@ use super::{Space, lock};
 use crate::bus::Draining;
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum SpacePhase {
     /// Holds nothing; the next use builds it up.
     #[default]
     Absent,
@@ -31,9 +31,9 @@ impl Space {
         self.wake_locked(&mut lock(&self.phase));
     }
 
-    pub(super) fn wake_locked(&self, phase: &mut Phase) {
-        if *phase == Phase::Absent {
-            *phase = Phase::Live {
+    pub(super) fn wake_locked(&self, phase: &mut SpacePhase) {
+        if *phase == SpacePhase::Absent {
+            *phase = SpacePhase::Live {
                 since: Instant::now(),
             };
             self.metrics.worker_spaces_made.inc();
@@ -42,17 +42,17 @@ impl Space {
     }
 
     pub(super) fn is_present(&self) -> bool {
-        *lock(&self.phase) != Phase::Absent
+        *lock(&self.phase) != SpacePhase::Absent
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        *lock(&self.phase) == Phase::Closing
+        *lock(&self.phase) == SpacePhase::Closing
     }
 
     pub(super) fn uptime(&self) -> Duration {
         match *lock(&self.phase) {
-            Phase::Live { since } => since.elapsed(),
-            Phase::Absent | Phase::Closing => Duration::ZERO,
+            SpacePhase::Live { since } => since.elapsed(),
+            SpacePhase::Absent | SpacePhase::Closing => Duration::ZERO,
         }
     }
 
@@ -66,7 +66,7 @@ impl Space {
     /// already.
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
-        *phase = Phase::Closing;
+        *phase = SpacePhase::Closing;
         self.bus
             .names()
             .iter()
@@ -78,10 +78,10 @@ impl Space {
     pub(super) fn close_if_idle(&self, idle: Duration) -> bool {
         let mut phase = lock(&self.phase);
         let is_idle = lock(&self.last_used).elapsed() >= idle;
-        if !is_idle || !matches!(*phase, Phase::Live { .. }) || self.is_working() {
+        if !is_idle || !matches!(*phase, SpacePhase::Live { .. }) || self.is_working() {
             return false;
         }
-        *phase = Phase::Closing;
+        *phase = SpacePhase::Closing;
         true
     }
 
@@ -94,7 +94,7 @@ impl Space {
             lock(&self.memo).forget();
             *lock(&self.ledger) = Default::default();
             *lock(&self.calls) = Default::default();
-            *phase = Phase::Absent;
+            *phase = SpacePhase::Absent;
         }
         self.room.send_replace(());
         self.clear_agent_cache().await;

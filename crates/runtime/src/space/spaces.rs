@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codelab_protocol::{ProjectId, UserId};
 
-use super::{Shared, Space, lock};
+use super::{SharedParts, Space, lock};
 use crate::bus::Load;
 
 /// Whose project.
@@ -17,12 +17,12 @@ pub struct SpaceKey {
 }
 
 pub(crate) struct Spaces {
-    shared: Shared,
+    shared: SharedParts,
     known: Mutex<HashMap<SpaceKey, Arc<Space>>>,
 }
 
 impl Spaces {
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: SharedParts) -> Self {
         Self {
             shared,
             known: Mutex::default(),

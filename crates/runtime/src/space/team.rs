@@ -8,7 +8,7 @@ use codelab_protocol::{AgentId, AgentName, ProjectAgent, Tool};
 use codelab_store::{AgentRow, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::life::Phase;
+use super::life::SpacePhase;
 use super::{Space, lock};
 use crate::bus::Draining;
 use crate::cache::{CacheKey, Cached};
@@ -20,7 +20,7 @@ pub const MAX_AGENTS: u64 = 100;
 pub(crate) const AGENTS_PAGE: u64 = 10 * MAX_AGENTS;
 
 /// The project's agents, ready for the engine.
-pub(crate) struct Crew {
+pub(crate) struct TeamSnapshot {
     pub team: Team,
     ids: Vec<(AgentId, AgentName)>,
 }
@@ -42,9 +42,9 @@ impl Kept {
         }
     }
 
-    fn place(&self) -> Place {
+    fn registration(&self) -> RegisteredAgent {
         let Self { agent, registered } = self;
-        Place {
+        RegisteredAgent {
             name: agent.name.clone(),
             concurrency_limit: agent.concurrency_limit,
             registered: *registered,
@@ -53,7 +53,7 @@ impl Kept {
 }
 
 /// How many tasks an agent takes at once, and whether it takes new ones.
-struct Place {
+struct RegisteredAgent {
     name: AgentName,
     concurrency_limit: u32,
     registered: bool,
@@ -61,8 +61,8 @@ struct Place {
 
 /// The crew that the space uses, and how new the reading was that it was made from.
 #[derive(Default)]
-pub(crate) struct Memo {
-    made: Option<(Vec<Arc<str>>, Arc<Crew>)>,
+pub(crate) struct CachedTeam {
+    made: Option<(Vec<Arc<str>>, Arc<TeamSnapshot>)>,
     applied: Reading,
     begun: Reading,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Memo {
 #[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Reading(u64);
 
-impl Memo {
+impl CachedTeam {
     /// The next use makes the crew anew.
     pub fn forget(&mut self) {
         self.made = None;
@@ -84,7 +84,7 @@ impl Memo {
     }
 
     /// The crew of just these texts.
-    fn crew_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<Crew>> {
+    fn snapshot_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<TeamSnapshot>> {
         let (known, crew) = self.made.as_mut()?;
         let is_same = |(a, b): (&Arc<str>, &Arc<str>)| Arc::ptr_eq(a, b) || a == b;
         if known.len() != texts.len() || !known.iter().zip(texts).all(is_same) {
@@ -96,7 +96,7 @@ impl Memo {
     }
 }
 
-impl Crew {
+impl TeamSnapshot {
     /// An agent by its id, its name, or its name without the `agent_` prefix.
     pub fn resolve(&self, target: &str) -> Option<AgentName> {
         let by_id = self
@@ -110,11 +110,11 @@ impl Crew {
 
 impl Space {
     /// The agents as they are now. An unchanged team costs a few look-ups in memory.
-    pub(crate) async fn crew(&self) -> Result<Arc<Crew>, StoreError> {
+    pub(crate) async fn team_snapshot(&self) -> Result<Arc<TeamSnapshot>, StoreError> {
         self.wake();
         let reading = lock(&self.memo).begin();
         let texts = self.texts().await?;
-        if let Some(crew) = lock(&self.memo).crew_of(&texts) {
+        if let Some(crew) = lock(&self.memo).snapshot_of(&texts) {
             return Ok(crew);
         }
         let read: Result<Vec<Kept>, _> = texts
@@ -133,21 +133,21 @@ impl Space {
             .iter()
             .map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone()))
             .collect();
-        let places: Vec<Place> = agents.iter().map(Kept::place).collect();
+        let places: Vec<RegisteredAgent> = agents.iter().map(Kept::registration).collect();
         let team = Team::of_project(
             agents
                 .into_iter()
                 .map(|kept| engine_agent(kept.agent))
                 .collect(),
         );
-        let crew = Arc::new(Crew { team, ids });
+        let crew = Arc::new(TeamSnapshot { team, ids });
         let names: Vec<AgentName> = places.iter().map(|place| place.name.clone()).collect();
         self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);
         // Cleaned up while this was read: it is used again.
         self.wake_locked(&mut phase);
         let mut memo = lock(&self.memo);
-        if *phase != Phase::Closing && memo.applied < reading {
+        if *phase != SpacePhase::Closing && memo.applied < reading {
             memo.applied = reading;
             memo.made = Some((texts, Arc::clone(&crew)));
             self.bring_bus_up_to_date(&places);
@@ -236,9 +236,9 @@ impl Space {
 
     /// New agents, new limits, agents out of service, agents that are gone. One that is on its way
     /// out takes no tasks, whatever was read.
-    fn bring_bus_up_to_date(&self, places: &[Place]) {
+    fn bring_bus_up_to_date(&self, places: &[RegisteredAgent]) {
         let leaving = lock(&self.leaving);
-        for Place {
+        for RegisteredAgent {
             name,
             concurrency_limit,
             registered,

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{AGENTS_PAGE, Space, SpaceKey, health, lock, work};
 use crate::cache::UserPrefix;
 use crate::clock::now;
-use crate::owner::Outside;
+use crate::owner::Command;
 use crate::runtime::{Runtime, whole};
 use crate::{RuntimeError, bus::Draining};
 
@@ -58,7 +58,7 @@ impl Runtime {
     /// memories.
     pub async fn open_space(&self, key: SpaceKey) -> Result<Arc<Space>, RuntimeError> {
         let space = self.inner.spaces.get(key);
-        space.crew().await?;
+        space.team_snapshot().await?;
         self.inner.memories.settle(key).await;
         Ok(space)
     }
@@ -113,7 +113,7 @@ impl Runtime {
             let cancelled = match runtime.open_turns(key, None).await {
                 Ok(open) => {
                     runtime
-                        .tell_all(open, &Outside::Cancel { drop_queue: true })
+                        .tell_all(open, &Command::Cancel { drop_queue: true })
                         .await
                 }
                 Err(error) => Err(error),
@@ -132,7 +132,7 @@ impl Runtime {
         let cancelled = self
             .tell_all(
                 space.working_sessions(),
-                &Outside::Cancel { drop_queue: true },
+                &Command::Cancel { drop_queue: true },
             )
             .await;
         // Also after a failure: a space must not stay closed.
@@ -149,11 +149,11 @@ impl Runtime {
     async fn tell_all(
         &self,
         sessions: Vec<SessionId>,
-        input: &Outside,
+        input: &Command,
     ) -> Result<(), RuntimeError> {
         let mut result = Ok(());
         for id in sessions {
-            match self.tell_chat(&id, input.clone()).await {
+            match self.tell_project_session(&id, input.clone()).await {
                 Ok(()) | Err(RuntimeError::SessionNotFound) => {}
                 // Its own server finds the agent gone; nothing here can stop it.
                 Err(RuntimeError::Elsewhere) => {
@@ -345,7 +345,7 @@ impl Runtime {
                 let open = self.open_turns(key, Some(agent)).await?;
                 self.tell_all(
                     open,
-                    &Outside::AgentGone {
+                    &Command::AgentGone {
                         agent: agent.clone(),
                     },
                 )
@@ -371,7 +371,7 @@ impl Runtime {
         self.inner.cache.invalidate(&prefix(key), id).await;
         if let Some(space) = self.live_space(key) {
             lock(&space.memo).forget();
-            match space.crew().await {
+            match space.team_snapshot().await {
                 Ok(_) => self.inner.memories.settle(key).await,
                 Err(error) => {
                     tracing::warn!(project = %key.project, %error, "the project's agents could not be read")
@@ -401,7 +401,7 @@ impl Runtime {
                 None => Ok(()),
             };
             cancelled?;
-            runtime.delete_live_chats(key).await?;
+            runtime.delete_live_sessions(key).await?;
             let agents: Vec<_> = project
                 .agents(AGENTS_PAGE, 0)
                 .await?
@@ -419,7 +419,7 @@ impl Runtime {
     }
 
     /// Sessions that are in memory, or read, here; the others are nothing but rows.
-    async fn delete_live_chats(&self, key: SpaceKey) -> Result<(), RuntimeError> {
+    async fn delete_live_sessions(&self, key: SpaceKey) -> Result<(), RuntimeError> {
         let mine = self.inner.store.of(key.user);
         let mut live = Vec::new();
         let mut seen = 0;
@@ -430,7 +430,7 @@ impl Runtime {
             live.extend(
                 page.into_iter()
                     .map(|row| row.session_id)
-                    .filter(|id| self.is_live_chat(id)),
+                    .filter(|id| self.is_live_session(id)),
             );
             if is_last {
                 break;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use codelab_protocol::{AverageDuration, HealthStatus, SpaceHealth, SpaceMetrics};
 
 use super::{Space, SpaceKey, lock};
-use crate::bus::Outcome;
+use crate::bus::TaskOutcome;
 use crate::metrics::Metrics;
 
 #[derive(Default, Clone, Copy)]
@@ -70,11 +70,11 @@ impl Space {
     }
 
     /// Cancelled tasks were not processed.
-    pub(super) fn task_ended(&self, outcome: Outcome) {
+    pub(super) fn task_ended(&self, outcome: TaskOutcome) {
         let word = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::Failed => "failed",
-            Outcome::Cancelled => return,
+            TaskOutcome::Succeeded => "succeeded",
+            TaskOutcome::Failed => "failed",
+            TaskOutcome::Cancelled => return,
         };
         lock(&self.calls).tasks += 1;
         Metrics::count(&self.metrics.bus_tasks, word);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region, Zone};
+use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits, Zone};
 use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 
 use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
-    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, ModelHint,
-    Origin, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
+    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
+    LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
 };
 
 /// Longer waits would leave the calendar.
@@ -44,9 +44,9 @@ impl File {
             addr: parse_addr(&self.addr)?,
             database,
             mode: if self.multi_agent_mode {
-                Mode::Multi
+                AgentMode::Multi
             } else {
-                Mode::Single
+                AgentMode::Single
             },
             limits: self.engine_limits(),
             prompt: self.prompt_limits(),
@@ -169,9 +169,9 @@ impl File {
         Ok(())
     }
 
-    fn engine_limits(&self) -> Limits {
+    fn engine_limits(&self) -> SessionLimits {
         let limits = &self.limits;
-        Limits {
+        SessionLimits {
             steps: limits.steps,
             switches: limits.switches,
             repeats: limits.repeats,
@@ -263,10 +263,10 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
     let origins = server
         .allowed_origins
         .iter()
-        .map(|origin| Origin::parse("server.allowed_origins", origin));
+        .map(|origin| HttpOrigin::parse("server.allowed_origins", origin));
     Ok(HttpSettings {
         public_url: given(&server.public_url)
-            .map(|url| Origin::parse("server.public_url", &url))
+            .map(|url| HttpOrigin::parse("server.public_url", &url))
             .transpose()?,
         allowed_origins: origins.collect::<Result<_, _>>()?,
         allowed_hosts: hosts(server.allowed_hosts)?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
+use codelab_engine::{ChatLimits, MultipleToolCalls, PromptLimits, SessionLimits};
 use codelab_llm::OpenAiConfig;
 use codelab_runtime::ShareLimits;
 use serde::{Deserialize, Serialize};
@@ -189,7 +189,7 @@ impl Default for File {
             addr: "127.0.0.1:8080".to_owned(),
             locale: None,
             multi_agent_mode: true,
-            multiple_tool_calls: Limits::default().multiple_tool_calls,
+            multiple_tool_calls: SessionLimits::default().multiple_tool_calls,
             database: Database::default(),
             limits: LimitsTable::default(),
             context: ContextTable::default(),
@@ -237,11 +237,11 @@ impl Default for WorkerSpaceTable {
 
 impl Default for PlanTable {
     fn default() -> Self {
-        let Limits {
+        let SessionLimits {
             plan_approval_tasks,
             plan_approval_usd,
             ..
-        } = Limits::default();
+        } = SessionLimits::default();
         Self {
             approval_tasks: plan_approval_tasks,
             approval_usd: plan_approval_usd,
@@ -251,7 +251,7 @@ impl Default for PlanTable {
 
 impl Default for LimitsTable {
     fn default() -> Self {
-        let limits = Limits::default();
+        let limits = SessionLimits::default();
         let shares = ShareLimits::default();
         Self {
             approval_timeout_seconds: limits.approval_timeout_seconds,

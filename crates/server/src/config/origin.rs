@@ -6,13 +6,13 @@ use super::{ConfigError, wrong};
 
 /// An `http` or `https` address, lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct HttpOrigin {
     scheme: String,
     authority: String,
     host: String,
 }
 
-impl Origin {
+impl HttpOrigin {
     pub(super) fn parse(setting: &str, text: &str) -> Result<Self, ConfigError> {
         let refused = || {
             wrong(

@@ -46,7 +46,7 @@ fn the_environment_wins_over_the_file() {
         (settings.limits.steps, settings.limits.queue_length),
         (9, 3)
     );
-    assert_eq!(settings.mode, Mode::Single);
+    assert_eq!(settings.mode, AgentMode::Single);
     assert_eq!(settings.llm.api_key.unwrap().expose(), "first");
     assert_eq!(settings.http.allowed_hosts, ["codelab.example"]);
     assert_eq!(settings.addr.to_string(), "127.0.0.1:9000");

@@ -26,7 +26,7 @@ fn ask(path: &str, asked: &[(&'static str, &str)]) -> Option<(u16, HeaderMap, Ve
     for (name, value) in asked {
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
-    let page = Page::of(FILES, None);
+    let page = WebPage::of(FILES, None);
     let response = if path == "/" {
         page.index(&headers)
     } else {
@@ -138,14 +138,15 @@ fn the_page_is_told_the_servers_language() {
         (Some(Locale::En), "<html lang=\"en\" data-locale=\"en\">"),
         (Some(Locale::Uk), "<html lang=\"uk\" data-locale=\"uk\">"),
     ] {
-        let page = String::from_utf8(Page::of(PAGE, locale).files[INDEX].bytes.to_vec()).unwrap();
+        let page =
+            String::from_utf8(WebPage::of(PAGE, locale).files[INDEX].bytes.to_vec()).unwrap();
         assert!(page.contains(start), "{page}");
     }
 }
 
 #[test]
 fn only_files_of_the_page_are_there() {
-    let page = Page::of(FILES, None);
+    let page = WebPage::of(FILES, None);
     for path in [
         "/assets/other.js",
         "/assets/",
@@ -157,5 +158,5 @@ fn only_files_of_the_page_are_there() {
         assert!(!page.has(path), "{path}");
     }
     assert!(page.has("/icon.png") && page.has("/assets/main-abc.js"));
-    assert!(Page::of(&[], None).index(&HeaderMap::new()).is_none());
+    assert!(WebPage::of(&[], None).index(&HeaderMap::new()).is_none());
 }

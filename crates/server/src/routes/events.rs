@@ -8,7 +8,7 @@ use crate::error::{ApiError, ApiResult};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's
     /// end is answered with `gap` and then the log from its start.
     #[param(minimum = 0)]
@@ -17,14 +17,14 @@ pub(super) struct Place {
     follow: Option<bool>,
 }
 
-impl Place {
+impl StreamPosition {
     pub fn follows(&self) -> bool {
         self.follow.unwrap_or(true)
     }
 }
 
 /// The number of the last event that the reader has.
-pub(super) fn after(headers: &HeaderMap, place: &Place) -> ApiResult<u64> {
+pub(super) fn after(headers: &HeaderMap, place: &StreamPosition) -> ApiResult<u64> {
     Ok(last_event_id(headers)?.or(place.after).unwrap_or(0))
 }
 

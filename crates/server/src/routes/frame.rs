@@ -1,7 +1,7 @@
 //! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from
 //! this.
 
-use codelab_protocol::{ChatEvent, Chunk, Done, GlobalMessage};
+use codelab_protocol::{Chunk, Done, GlobalMessage, SessionEvent};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
@@ -23,7 +23,7 @@ impl PartialSchema for Frame {
 
 impl PartialSchema for ChatFrame {
     fn schema() -> RefOr<Schema> {
-        frame::<ChatEvent>(text().description(Some("The type of the event, or `done`.")))
+        frame::<SessionEvent>(text().description(Some("The type of the event, or `done`.")))
     }
 }
 
@@ -86,8 +86,8 @@ impl ToSchema for ChatFrame {
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((ChatEvent::name().into_owned(), ChatEvent::schema()));
-        ChatEvent::schemas(schemas);
+        schemas.push((SessionEvent::name().into_owned(), SessionEvent::schema()));
+        SessionEvent::schemas(schemas);
         schemas.push((Done::name().into_owned(), Done::schema()));
         Done::schemas(schemas);
     }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use codelab_engine::Mode;
+use codelab_engine::AgentMode;
 use codelab_protocol::{Alive, Health, HealthCheck, HealthStatus};
 use codelab_runtime::{CacheHealth, DatabaseTrouble};
 
@@ -109,7 +109,7 @@ pub(super) async fn report(app: &App) -> Health {
     Health {
         status: worst(checks.iter().map(|(_, check)| check.status)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        multi_agent_mode: team.mode() == Mode::Multi,
+        multi_agent_mode: team.mode() == AgentMode::Multi,
         registered_agents: team
             .agents()
             .iter()

@@ -7,11 +7,11 @@ use axum::response::Response;
 use codelab_protocol::{
     AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory,
 };
-use codelab_store::audit_chain::ChainOf;
+use codelab_store::audit_chain::ChainOwner;
 use codelab_store::{AuditRow, SessionRow};
 use futures_util::stream;
 
-use super::events::{Place, after};
+use super::events::{StreamPosition, after};
 use super::frame::Frame;
 use super::{Invalid, Refused, long_list};
 use crate::app::App;
@@ -140,7 +140,7 @@ pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<Respo
         &session.session_id,
     );
     let verified = store
-        .verify_audit(ChainOf {
+        .verify_audit(ChainOwner {
             key,
             realm: session.realm,
             session_id: id,
@@ -190,7 +190,7 @@ fn entry(row: AuditRow) -> AuditEntry {
     path = "/sessions/{session_id}/events",
     tag = "sessions",
     security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Place),
+    params(("session_id" = String, Path, description = "The session"), StreamPosition),
     responses(
         (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
         (status = 404, description = "Unknown session", body = ErrorBody),
@@ -201,7 +201,7 @@ fn entry(row: AuditRow) -> AuditEntry {
 pub(super) async fn events(
     State(app): State<App>,
     SessionPath(id): SessionPath,
-    Params(place): Params<Place>,
+    Params(place): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let reader = app

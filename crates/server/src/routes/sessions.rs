@@ -4,10 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
-    CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionList,
+    CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
 };
 use codelab_runtime::SessionView;
-use codelab_store::Realm;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -31,7 +30,7 @@ pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<S
     let (sessions, total) = app
         .runtime
         .store()
-        .list_sessions(Realm::Runtime, limit, offset)
+        .list_sessions(SessionKind::Runtime, limit, offset)
         .await?;
     Ok(Json(SessionList {
         sessions,

@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{ErrorCode, UserId};
 
-use super::{Identity, Role, authenticate, refused, unauthorized};
+use super::{Identity, UserRole, authenticate, refused, unauthorized};
 use crate::access::has_internal_key;
 use crate::app::App;
 use crate::config::ChatAccess;
@@ -88,7 +88,7 @@ pub(crate) async fn agent_access(State(app): State<App>, request: Request, next:
 fn may_use(access: ChatAccess, identity: &Identity) -> bool {
     match access {
         ChatAccess::All => true,
-        ChatAccess::Admin => identity.role == Role::Admin,
+        ChatAccess::Admin => identity.role == UserRole::Admin,
         ChatAccess::Off => false,
     }
 }

@@ -6,7 +6,7 @@ use codelab_protocol::{Timestamp, UserId};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde_json::{Map, Value, json};
 
-use super::{Identity, Role};
+use super::{Identity, UserRole};
 use crate::config::{ConfigError, JwtAlgorithm, Settings, wrong};
 
 const AUDIENCE: &str = "codelab";
@@ -74,8 +74,8 @@ impl Verifier {
             _ => return None,
         };
         let role = match claims.get("role").and_then(Value::as_str) {
-            Some("admin") => Role::Admin,
-            _ => Role::User,
+            Some("admin") => UserRole::Admin,
+            _ => UserRole::User,
         };
         let text = |name: &str| claim_text(claims.get(name)?);
         Some(Identity {
@@ -128,7 +128,7 @@ pub fn sign_token(
     let now_seconds = now.as_millis() / 1000;
     let expires = now.plus_seconds(seconds).as_millis() / 1000;
     let mut claims = json!({ "sub": identity.user_id.to_string(), "aud": AUDIENCE, "iat": now_seconds, "exp": expires });
-    if identity.role == Role::Admin {
+    if identity.role == UserRole::Admin {
         claims["role"] = json!("admin");
     }
     let optional = [

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use codelab_testkit::{Asked, Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+use crate::kit::{Person, server, server_with};
 
 #[tokio::test]
 async fn direct_mode_through_target_agent() {

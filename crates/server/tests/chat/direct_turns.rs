@@ -1,9 +1,9 @@
 //! Direct mode beyond one answer: handing over to another agent, and waiting for a person.
 
-use codelab_testkit::Reply;
-use serde_json::{Value, json};
+use codelab_testkit::{Asked as _, Reply};
+use serde_json::json;
 
-use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+use crate::kit::{Person, is_planning, server, task, tasks};
 
 #[tokio::test]
 async fn a_direct_call_hands_over_within_the_turn() {

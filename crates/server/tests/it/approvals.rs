@@ -9,11 +9,11 @@ use std::sync::Arc;
 use codelab_protocol::{
     AgentStreamRequest, CallId, CallerContext, Digest, HitlDecision, TurnStatus, UserId,
 };
-use codelab_testkit::{Asked, Method, Reply, Seen, TestServer, hitl_decision, id};
+use codelab_testkit::{Asked, Method, Reply, SeenEvents, TestServer, hitl_decision, id};
 use serde_json::{Value, json};
 
 /// A session whose coder waits for a person before it writes `a.py`.
-async fn asked_to_write(server: &TestServer, session: &str) -> Seen {
+async fn asked_to_write(server: &TestServer, session: &str) -> SeenEvents {
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({"path": "a.py", "content": "x = 1"}),
@@ -428,7 +428,7 @@ async fn a_cancelled_approval_is_gone_and_cannot_be_decided() {
         (ack.status.as_str(), ack.turn, ack.queued),
         ("cancelled", None, 0)
     );
-    let seen = Seen::until_done(&mut events).await;
+    let seen = SeenEvents::until_done(&mut events).await;
     assert_eq!(
         (seen.story(), seen.status()),
         (vec!["error CANCELLED".to_owned()], TurnStatus::Cancelled)
@@ -460,7 +460,7 @@ async fn of_two_decisions_at_once_exactly_one_wins() {
             );
             tokio::spawn(async move {
                 match server.client.send(&request).await {
-                    Ok(stream) => Ok(Seen::all(stream).await.status()),
+                    Ok(stream) => Ok(SeenEvents::all(stream).await.status()),
                     Err(error) => {
                         Err((error.status(), error.error_code().map(|code| code.as_str())))
                     }

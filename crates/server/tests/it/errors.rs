@@ -7,7 +7,7 @@ mod model;
 use std::collections::BTreeSet;
 
 use codelab_protocol::{CallId, ErrorCode, ErrorData, TurnStatus};
-use codelab_testkit::{EventData, Reply, Seen, TestServer};
+use codelab_testkit::{EventData, Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 
 use crate::raw::Request;
@@ -309,7 +309,7 @@ async fn waiting_too_long_is_an_error_chunk_and_the_turn_goes_on() {
         let after = asked.ids().last().copied();
         let session = asked_session();
         let mut stream = server.client.events(&session, after, true).await.unwrap();
-        let seen = Seen::until(&mut stream, |event| match &event.data {
+        let seen = SeenEvents::until(&mut stream, |event| match &event.data {
             EventData::Done(done) => {
                 matches!(done.status, TurnStatus::Completed | TurnStatus::Failed)
             }

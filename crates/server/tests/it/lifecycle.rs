@@ -5,7 +5,8 @@ mod prompts;
 
 use codelab_protocol::{CallId, CreateSession, HitlDecision, Role, TurnStatus};
 use codelab_testkit::{
-    Asked, Gate, Method, Reply, Seen, TestServer, hitl_decision, id, message, request, tool_result,
+    Asked, Gate, Method, Reply, SeenEvents, TestServer, hitl_decision, id, message, request,
+    tool_result,
 };
 use serde_json::{Value, json};
 
@@ -368,7 +369,7 @@ async fn a_deleted_session_is_hidden_everywhere_until_it_is_restored() {
         ["assistant_message coder", "completion"],
         "the pin is still there too"
     );
-    assert_eq!(Seen::until_done(&mut events).await.ids(), said.ids());
+    assert_eq!(SeenEvents::until_done(&mut events).await.ids(), said.ids());
     let again = server
         .http(Method::POST, "/sessions/gone/restore", None)
         .await;
@@ -398,7 +399,10 @@ async fn deleting_ends_what_runs_and_what_waits() {
     }
     server.model.wait_until_in_flight(0).await;
     for stream in [running, waiting] {
-        assert_eq!(Seen::all(stream).await.status(), TurnStatus::Cancelled);
+        assert_eq!(
+            SeenEvents::all(stream).await.status(),
+            TurnStatus::Cancelled
+        );
     }
     while let Some(event) = follower.next().await {
         event.unwrap();

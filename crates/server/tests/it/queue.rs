@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use codelab_protocol::{AgentStreamRequest, ClientMessageId, HitlDecision, Role, TurnStatus};
 use codelab_testkit::{
-    Asked, ClientError, EventStream, Gate, Method, Reply, Seen, TestServer, hitl_decision, id,
-    message, tool_result,
+    Asked, ClientError, EventStream, Gate, Method, Reply, SeenEvents, TestServer, hitl_decision,
+    id, message, tool_result,
 };
 use serde_json::json;
 
@@ -60,7 +60,7 @@ async fn waiting_messages_run_in_order_and_each_stream_shows_its_own_turn_only()
     );
     gate.open();
     assert_eq!(
-        Seen::all(first).await.story(),
+        SeenEvents::all(first).await.story(),
         [
             "switch_agent coder",
             "assistant_message coder",
@@ -69,7 +69,7 @@ async fn waiting_messages_run_in_order_and_each_stream_shows_its_own_turn_only()
     );
     let mut last_id = 3;
     for (text, stream) in waiting {
-        let seen = Seen::all(stream).await;
+        let seen = SeenEvents::all(stream).await;
         assert_eq!(seen.story(), ["assistant_message coder", "completion"]);
         assert_eq!(seen.answer().content, format!("Answer to {text}."));
         assert_eq!(
@@ -112,7 +112,7 @@ async fn a_message_waits_for_a_suspended_turn_too() {
         .result("suspended", &asked.call_id(), json!("ok"))
         .await;
     assert_eq!(done.answer().content, "Written.");
-    let next = Seen::until_done(&mut waiting).await;
+    let next = SeenEvents::until_done(&mut waiting).await;
     assert_eq!(next.answer().content, "Then nothing.");
     assert_eq!(next.ids()[0], done.ids().last().unwrap() + 1);
 }
@@ -131,11 +131,15 @@ async fn an_agent_named_with_a_waiting_message_is_pinned_when_its_turn_comes() {
     assert_eq!(server.current_agent("named").await, "coder");
     gate.open();
     assert_eq!(
-        Seen::all(first).await.story().last().map(String::as_str),
+        SeenEvents::all(first)
+            .await
+            .story()
+            .last()
+            .map(String::as_str),
         Some("completion")
     );
     assert_eq!(
-        Seen::all(second).await.story(),
+        SeenEvents::all(second).await.story(),
         ["switch_agent ask", "assistant_message ask", "completion"]
     );
     assert_eq!(server.current_agent("named").await, "ask");
@@ -161,7 +165,10 @@ async fn what_waits_is_bounded_in_bytes() {
     let third = server.open(&message("long", "a short one")).await;
     gate.open();
     for stream in [first, second, third] {
-        assert_eq!(Seen::all(stream).await.status(), TurnStatus::Completed);
+        assert_eq!(
+            SeenEvents::all(stream).await.status(),
+            TurnStatus::Completed
+        );
     }
 }
 
@@ -199,9 +206,12 @@ async fn ten_messages_wait_and_the_next_is_refused_until_there_is_room() {
     );
 
     gate.open();
-    Seen::all(first).await;
+    SeenEvents::all(first).await;
     for stream in waiting {
-        assert_eq!(Seen::all(stream).await.status(), TurnStatus::Completed);
+        assert_eq!(
+            SeenEvents::all(stream).await.status(),
+            TurnStatus::Completed
+        );
     }
     assert_eq!(
         server.send(&surplus).await.status(),
@@ -229,14 +239,20 @@ async fn cancel_ends_the_turn_and_the_queue_goes_on() {
         .await;
     let expected = json!({"session_id": "cancel", "status": "cancelled", "current_agent": "coder", "queued": 1});
     assert_eq!((status, ack), (200, expected));
-    let first = Seen::all(first).await;
+    let first = SeenEvents::all(first).await;
     assert_eq!(first.story(), ["switch_agent coder", "error CANCELLED"]);
     assert_eq!(first.status(), TurnStatus::Cancelled);
     second_gate.reached().await;
     server.model.wait_until_in_flight(1).await;
     second_gate.open();
-    assert_eq!(Seen::all(second).await.answer().content, "Second answer.");
-    assert_eq!(Seen::all(third).await.answer().content, "Third answer.");
+    assert_eq!(
+        SeenEvents::all(second).await.answer().content,
+        "Second answer."
+    );
+    assert_eq!(
+        SeenEvents::all(third).await.answer().content,
+        "Third answer."
+    );
     assert_eq!(said(&server, "cancel").await, ["first", "second", "third"]);
 }
 
@@ -254,9 +270,9 @@ async fn cancel_with_queue_drop_empties_the_queue() {
         (ack.status.as_str(), ack.turn, ack.queued),
         ("cancelled", None, 0)
     );
-    assert_eq!(Seen::all(first).await.status(), TurnStatus::Cancelled);
+    assert_eq!(SeenEvents::all(first).await.status(), TurnStatus::Cancelled);
     for stream in waiting {
-        let seen = Seen::all(stream).await;
+        let seen = SeenEvents::all(stream).await;
         assert_eq!((seen.story(), seen.status()), cancelled());
     }
     server.model.wait_until_in_flight(0).await;
@@ -317,8 +333,8 @@ async fn reset_cancels_empties_the_queue_unpins_and_keeps_the_history() {
         .await;
     let expected = json!({"session_id": "reset", "status": "reset", "current_agent": "orchestrator", "queued": 0});
     assert_eq!((status, ack), (200, expected));
-    assert_eq!(Seen::all(first).await.status(), TurnStatus::Cancelled);
-    let dropped = Seen::all(waiting).await;
+    assert_eq!(SeenEvents::all(first).await.status(), TurnStatus::Cancelled);
+    let dropped = SeenEvents::all(waiting).await;
     assert_eq!((dropped.story(), dropped.status()), cancelled());
     assert_eq!(server.current_agent("reset").await, "orchestrator");
     assert_eq!(said(&server, "reset").await, ["first"]);
@@ -421,9 +437,9 @@ async fn a_repeat_of_a_waiting_message_waits_for_the_same_turn() {
     let second = named("m-2", message("wait", "second"));
     let streams = [server.open(&second).await, server.open(&second).await];
     gate.open();
-    Seen::all(first).await;
+    SeenEvents::all(first).await;
     for stream in streams {
-        let seen = Seen::all(stream).await;
+        let seen = SeenEvents::all(stream).await;
         assert_eq!(
             (seen.ids(), seen.answer().content.as_str()),
             (vec![4, 5], "Second answer.")
@@ -445,7 +461,7 @@ async fn a_repeat_gets_the_first_ones_stream_however_far_the_turn_is() {
     };
     let request = named("m-3", request);
     let asked = server.send(&request).await;
-    let same = |again: &Seen| {
+    let same = |again: &SeenEvents| {
         let expected = (asked.ids(), asked.story(), TurnStatus::AwaitingApproval);
         assert_eq!((again.ids(), again.story(), again.status()), expected);
     };
@@ -489,7 +505,7 @@ async fn many_messages_at_once_are_each_taken_once_or_refused() {
             let (server, text) = (Arc::clone(&server), format!("message {number}"));
             tokio::spawn(async move {
                 match server.client.send(&message("crowd", &text)).await {
-                    Ok(stream) => Some((text, Seen::all(stream).await)),
+                    Ok(stream) => Some((text, SeenEvents::all(stream).await)),
                     Err(error) => {
                         assert_eq!(
                             error.error_code().map(|code| code.as_str()),

@@ -9,10 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use codelab_protocol::{
     AgentStreamRequest, ClientMessageId, HitlDecision, Role, Timestamp, TurnStatus,
 };
-use codelab_testkit::{Asked, Reply, Seen, TestServer, hitl_decision, id, message, tool_result};
+use codelab_testkit::{
+    Asked, Reply, SeenEvents, TestServer, hitl_decision, id, message, tool_result,
+};
 use serde_json::{Value, json};
 
-async fn asked_to_write(server: &TestServer, session: &str, path: &str) -> Seen {
+async fn asked_to_write(server: &TestServer, session: &str, path: &str) -> SeenEvents {
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({"path": path, "content": "x"}),
@@ -197,7 +199,7 @@ async fn a_call_that_runs_at_the_client_survives_and_takes_its_result() {
         )
         .await;
     assert_eq!(done.story(), ["assistant_message coder", "completion"]);
-    assert_eq!(Seen::until_done(&mut events).await.ids(), done.ids());
+    assert_eq!(SeenEvents::until_done(&mut events).await.ids(), done.ids());
 }
 
 #[tokio::test]
@@ -222,7 +224,7 @@ async fn waiting_messages_keep_their_order_and_run() {
         .await;
     let mut answers = Vec::new();
     for _ in 0..4 {
-        let seen = Seen::until_done(&mut events).await;
+        let seen = SeenEvents::until_done(&mut events).await;
         assert_eq!(seen.status(), TurnStatus::Completed);
         answers.push(seen.answer().content.clone());
     }

@@ -6,7 +6,7 @@ mod server_tools;
 
 use codelab_protocol::{AgentStreamRequest, CallId, CallerContext, TurnStatus, UserId};
 use codelab_testkit::{
-    Asked, Gate, Reply, Seen, TestServer, hitl_decision, id, message, request, tool_result,
+    Asked, Gate, Reply, SeenEvents, TestServer, hitl_decision, id, message, request, tool_result,
 };
 use serde_json::{Value, json};
 
@@ -155,7 +155,7 @@ async fn a_repeat_while_the_answer_is_written_sees_the_same_answer() {
     gate.reached().await;
     let second = server.open(&tool_result("twice", &call, json!("x"))).await;
     gate.open();
-    let (first, second) = (Seen::all(first).await, Seen::all(second).await);
+    let (first, second) = (SeenEvents::all(first).await, SeenEvents::all(second).await);
     assert_eq!((first.story(), first.ids()), (second.story(), second.ids()));
     assert_eq!(first.answer().content, "one two three");
     assert_eq!(server.model.request_count(), 2);
@@ -267,10 +267,11 @@ async fn a_result_that_never_comes_ends_the_call_and_the_turn_goes_on() {
     let server = TestServer::with(&[("CODELAB_LIMITS__TOOL_RESULT_TIMEOUT_SECONDS", "1")]).await;
     let call = reading(&server, "silent").await;
     server.model.reply(Reply::text("The client is gone."));
-    let seen = Seen::until_done(&mut server.follow("silent", 0).await).await;
+    let seen = SeenEvents::until_done(&mut server.follow("silent", 0).await).await;
     assert_eq!(seen.status(), TurnStatus::AwaitingToolResult);
     let seen =
-        Seen::until_done(&mut server.follow("silent", *seen.ids().last().unwrap()).await).await;
+        SeenEvents::until_done(&mut server.follow("silent", *seen.ids().last().unwrap()).await)
+            .await;
     assert_eq!(
         seen.story(),
         [

@@ -1,7 +1,7 @@
 //! Whole requests as people make them, over HTTP, from the first message to the answer.
 
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{Asked, Reply, Seen, TestServer};
+use codelab_testkit::{Asked, Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 
 const CODER_TOOLS: [&str; 11] = [
@@ -418,7 +418,7 @@ async fn a_task_that_goes_through_several_hands() {
     assert_eq!(temperatures, [0.2, 0.2, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.2]);
 }
 
-async fn approve_and_run(server: &TestServer, asked: &Seen) -> Seen {
+async fn approve_and_run(server: &TestServer, asked: &SeenEvents) -> SeenEvents {
     server.approve("s5", &asked.call_id()).await;
     server
         .result("s5", &asked.call_id(), json!({"success": true, "size": 1}))

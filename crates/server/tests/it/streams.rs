@@ -5,12 +5,12 @@ mod drops;
 
 use codelab_protocol::{AgentStreamRequest, Chunk, ChunkBody, CreateSession, TurnStatus};
 use codelab_testkit::{
-    EventData, EventStream, Gate, Method, Reply, Seen, StreamEvent, TestServer, id, message,
+    EventData, EventStream, Gate, Method, Reply, SeenEvents, StreamEvent, TestServer, id, message,
 };
 use serde_json::{Value, json};
 
 /// A session with a turn that was suspended twice: approval, result, answer.
-async fn written(server: &TestServer, session: &str) -> Vec<Seen> {
+async fn written(server: &TestServer, session: &str) -> Vec<SeenEvents> {
     let asked = asked(server, session).await;
     let approved = server.approve(session, &asked.call_id()).await;
     server.model.reply(Reply::text("Written to a.py."));
@@ -18,7 +18,7 @@ async fn written(server: &TestServer, session: &str) -> Vec<Seen> {
     vec![asked, approved, done]
 }
 
-async fn asked(server: &TestServer, session: &str) -> Seen {
+async fn asked(server: &TestServer, session: &str) -> SeenEvents {
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({"path": "a.py", "content": "x"}),
@@ -26,7 +26,7 @@ async fn asked(server: &TestServer, session: &str) -> Seen {
     server.say_to(session, "coder", "write").await
 }
 
-fn stored(seen: &Seen) -> Vec<&StreamEvent> {
+fn stored(seen: &SeenEvents) -> Vec<&StreamEvent> {
     seen.events
         .iter()
         .filter(|event| event.id.is_some())
@@ -45,10 +45,10 @@ fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
 }
 
 /// Reads until this much of the answer was streamed.
-async fn read_text(stream: &mut EventStream, text: &str) -> Seen {
-    let mut seen = Seen { events: Vec::new() };
+async fn read_text(stream: &mut EventStream, text: &str) -> SeenEvents {
+    let mut seen = SeenEvents { events: Vec::new() };
     while seen.streamed_text() != text {
-        let next = Seen::until(stream, |event| has_text(event, "assistant_delta")).await;
+        let next = SeenEvents::until(stream, |event| has_text(event, "assistant_delta")).await;
         seen.events.extend(next.events);
         assert!(
             text.starts_with(&seen.streamed_text()),
@@ -145,7 +145,7 @@ async fn the_log_can_be_read_from_any_number() {
             .events(&id("places"), Some(after), false)
             .await
             .unwrap();
-        let by_header = Seen::all(by_header).await;
+        let by_header = SeenEvents::all(by_header).await;
         let expected: Vec<u64> = (after + 1..=5).collect();
         assert_eq!(by_header.ids(), expected, "after {after}");
         let header = after.to_string();
@@ -191,7 +191,7 @@ async fn a_number_past_the_end_is_a_gap_and_then_the_log_from_its_start() {
     assert!(last < 5, "the new log is shorter");
     let path = "/sessions/anew/events?follow=false";
     for after in [last + 1, 5, u64::MAX] {
-        let seen = Seen::all(
+        let seen = SeenEvents::all(
             server
                 .client
                 .events(&id("anew"), Some(after), false)
@@ -237,7 +237,7 @@ async fn a_number_past_the_end_is_a_gap_and_then_the_log_from_its_start() {
     assert!(has_text(&gap, r#""from":1,"to":3"#), "{gap:?}");
     server.model.reply(Reply::text("Now."));
     server.say_to("empty", "coder", "speak").await;
-    let seen = Seen::until_done(&mut follower).await;
+    let seen = SeenEvents::until_done(&mut follower).await;
     assert_eq!(
         seen.ids(),
         (1..=seen.ids().len() as u64).collect::<Vec<_>>()
@@ -251,7 +251,7 @@ async fn a_reader_that_follows_sees_the_past_and_what_comes() {
     let first = server.say_to("follow", "coder", "hello").await;
     let mut from_start = server.follow("follow", 0).await;
     let mut from_now = server.follow("follow", 3).await;
-    let past = Seen::until_done(&mut from_start).await;
+    let past = SeenEvents::until_done(&mut from_start).await;
     assert_eq!(
         (past.ids(), past.status()),
         (first.ids(), TurnStatus::Completed)
@@ -259,7 +259,7 @@ async fn a_reader_that_follows_sees_the_past_and_what_comes() {
     for turn in 0..3 {
         let said = server.say("follow", "and?").await;
         for reader in [&mut from_start, &mut from_now] {
-            let seen = Seen::until_done(reader).await;
+            let seen = SeenEvents::until_done(reader).await;
             assert_eq!(stored(&seen), stored(&said), "turn {turn}");
             assert_eq!(seen.status(), TurnStatus::Completed);
         }
@@ -281,7 +281,7 @@ async fn a_reader_that_comes_back_to_the_end_is_told_again_how_the_turn_stands()
             "waiting"
         };
         let mut back = server.follow(session, *seen.ids().last().unwrap()).await;
-        let told = Seen::until(&mut back, |_| true).await;
+        let told = SeenEvents::until(&mut back, |_| true).await;
         assert_eq!(
             (told.status(), told.ids()),
             (seen.status(), vec![]),
@@ -303,7 +303,7 @@ async fn many_readers_see_the_same() {
     }
     let said = server.say("many", "again").await;
     for reader in &mut readers {
-        let seen = Seen::until_done(reader).await;
+        let seen = SeenEvents::until_done(reader).await;
         assert_eq!(stored(&seen), stored(&said));
     }
 }
@@ -321,7 +321,7 @@ async fn tokens_come_without_numbers_and_add_up_to_the_answer() {
     let mut stream = server.open(&to_coder("tokens", "talk")).await;
     let mut seen = read_text(&mut stream, text).await;
     gate.open();
-    seen.events.extend(Seen::all(stream).await.events);
+    seen.events.extend(SeenEvents::all(stream).await.events);
     let answer = seen.answer();
     assert_eq!(answer.content, text);
     let mut offset = 0;
@@ -354,13 +354,13 @@ async fn a_reader_that_joins_mid_answer_first_gets_the_text_so_far() {
     let mut first = server.open(&to_coder("joining", "count")).await;
     read_text(&mut first, "один два ").await;
     let mut joined = server.follow("joining", 0).await;
-    let so_far = Seen::until(&mut joined, |event| has_text(event, "assistant_delta")).await;
+    let so_far = SeenEvents::until(&mut joined, |event| has_text(event, "assistant_delta")).await;
     assert_eq!(so_far.story(), ["switch_agent coder"]);
     let delta = so_far.deltas()[0];
     assert_eq!((delta.offset, delta.content.as_str()), (0, "один два "));
 
     gate.open();
-    let rest = Seen::until_done(&mut joined).await;
+    let rest = SeenEvents::until_done(&mut joined).await;
     assert!(
         "три четыре".starts_with(&rest.streamed_text()),
         "{:?}",
@@ -372,7 +372,7 @@ async fn a_reader_that_joins_mid_answer_first_gets_the_text_so_far() {
             .is_none_or(|delta| delta.offset == "один два ".len() as u64)
     );
     assert_eq!(rest.story(), ["assistant_message coder", "completion"]);
-    let end = Seen::all(first).await;
+    let end = SeenEvents::all(first).await;
     assert_eq!(end.answer(), rest.answer());
 }
 
@@ -388,12 +388,12 @@ async fn a_client_that_goes_away_does_not_stop_the_turn_and_misses_nothing() {
         .model
         .reply(Reply::text("Slowly spoken words.").hold_after_deltas(2, &gate));
     let mut stream = server.open(&message("away", "talk")).await;
-    let seen = Seen::until(&mut stream, |event| has_text(event, "assistant_delta")).await;
+    let seen = SeenEvents::until(&mut stream, |event| has_text(event, "assistant_delta")).await;
     assert_eq!(seen.story(), ["switch_agent coder", "tool_result echo"]);
     drop(stream);
 
     let mut back = server.follow("away", *seen.ids().last().unwrap()).await;
-    let so_far = Seen::until(&mut back, |event| has_text(event, "assistant_delta")).await;
+    let so_far = SeenEvents::until(&mut back, |event| has_text(event, "assistant_delta")).await;
     assert_eq!(
         (
             so_far.deltas()[0].offset,
@@ -404,7 +404,7 @@ async fn a_client_that_goes_away_does_not_stop_the_turn_and_misses_nothing() {
     drop(back);
     gate.open();
     let mut back = server.follow("away", 2).await;
-    let rest = Seen::until_done(&mut back).await;
+    let rest = SeenEvents::until_done(&mut back).await;
     assert_eq!(rest.ids(), [3, 4, 5]);
     assert_eq!(
         rest.story(),

@@ -3,7 +3,8 @@
 
 use codelab_protocol::{AgentStreamRequest, TurnStatus};
 use codelab_testkit::{
-    Asked, Gate, Method, Reply, Seen, TestServer, id, is_classification, message, refusal, request,
+    Asked, Gate, Method, Reply, SeenEvents, TestServer, id, is_classification, message, refusal,
+    request,
 };
 use serde_json::{Value, json};
 
@@ -452,9 +453,9 @@ async fn a_switch_during_a_running_turn_takes_effect_at_its_end() {
         "switch_agent ask",
         "completion",
     ];
-    assert_eq!(Seen::all(turn).await.story(), expected);
+    assert_eq!(SeenEvents::all(turn).await.story(), expected);
     assert_eq!(
-        Seen::all(switch).await.story(),
+        SeenEvents::all(switch).await.story(),
         expected[1..],
         "the rest of the turn, up to the switch"
     );

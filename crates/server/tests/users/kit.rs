@@ -1,6 +1,6 @@
 //! A server and users who talk to it.
 
-use codelab_testkit::{Access, Client, Method, RawResponse, TestServer, eventually};
+use codelab_testkit::{Client, Credentials, Method, RawResponse, TestServer, eventually};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -89,7 +89,7 @@ impl Person {
 
     pub fn with(server: &TestServer, header: Option<(&'static str, String)>) -> Self {
         Self {
-            client: Client::new(&server.url, Access::None).unwrap(),
+            client: Client::new(&server.url, Credentials::None).unwrap(),
             header,
         }
     }

@@ -1,6 +1,8 @@
 //! What one user may have of the server, and what the others have meanwhile.
 
-use codelab_testkit::{Access, Client, Gate, INTERNAL_KEY, Method, Reply, TestServer, eventually};
+use codelab_testkit::{
+    Client, Credentials, Gate, INTERNAL_KEY, Method, Reply, TestServer, eventually,
+};
 use serde_json::json;
 
 use crate::kit::{Answer, Person, metric, server_with};
@@ -29,7 +31,11 @@ async fn all_others_are_served(server: &TestServer) {
     for path in ["/health", "/health/ready", "/health/live"] {
         stranger.get(path).await.expect(200);
     }
-    let operator = Client::new(&server.url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+    let operator = Client::new(
+        &server.url,
+        Credentials::InternalKey(INTERNAL_KEY.to_owned()),
+    )
+    .unwrap();
     for path in ["/metrics", "/sessions", "/agents"] {
         let answer = operator
             .raw(Method::GET, path, &[], String::new())
@@ -161,10 +167,10 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
     let chat = greedy.chat(project).await;
-    let client = Client::new(&server.url, Access::Bearer(server.token(1))).unwrap();
+    let client = Client::new(&server.url, Credentials::Bearer(server.token(1))).unwrap();
     let all = client.user_events().await.unwrap();
     let one = client
-        .chat_events(&codelab_testkit::id(&chat), None, true)
+        .project_session_events(&codelab_testkit::id(&chat), None, true)
         .await
         .unwrap();
     for path in [

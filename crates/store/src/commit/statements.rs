@@ -3,7 +3,7 @@
 
 use codelab_protocol::ApprovalInfo;
 
-use super::{AuditAppended, Commit, NewSession};
+use super::{AuditAppended, Commit, NewSessionRow};
 use crate::StoreError;
 use crate::row::{AuditRow, MessageNotes, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
@@ -101,7 +101,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     let mut stmts = Vec::with_capacity(2 + commit.messages.len() + commit.events.len());
     match commit.create.take() {
         Some(session) => {
-            stmts.extend(super::chat::hold_project(&session));
+            stmts.extend(super::project_session::hold_project(&session));
             stmts.push(insert_session(&mut commit, &session)?);
         }
         None => fence(&mut commit, &mut stmts),
@@ -152,7 +152,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     if let Some(audit) = &commit.audit {
         append_audit(&commit, audit, &mut stmts)?;
     }
-    super::chat::append(&mut commit, &mut stmts)?;
+    super::project_session::append(&mut commit, &mut stmts)?;
     stmts.extend(
         commit
             .events
@@ -172,7 +172,7 @@ fn check_events(events: &[StoredEvent]) -> Result<(), StoreError> {
     ))
 }
 
-fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, StoreError> {
+fn insert_session(commit: &mut Commit, session: &NewSessionRow) -> Result<Stmt, StoreError> {
     let Some(state) = commit.state.take() else {
         return Err(StoreError::Invalid(
             "a new session needs a state".to_owned(),

@@ -22,7 +22,7 @@ const WRITER_SETTINGS: &str =
 const READER_SETTINGS: &str = "SET default_transaction_read_only = on";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum PostgresAccess {
     Write,
     Read,
 }
@@ -51,7 +51,7 @@ impl Connector {
         })
     }
 
-    pub async fn connect(&self, access: Access) -> Result<Connection, StoreError> {
+    pub async fn connect(&self, access: PostgresAccess) -> Result<PostgresConnection, StoreError> {
         let attempt = async {
             let (client, driver) = self
                 .config
@@ -63,12 +63,12 @@ impl Connector {
                     tracing::debug!(error = %translate(&error), "a connection to the database ended");
                 }
             });
-            let connection = Connection {
+            let connection = PostgresConnection {
                 client,
                 statements: Mutex::new(HashMap::new()),
                 driver: driver.abort_handle(),
             };
-            let settings = if access == Access::Write {
+            let settings = if access == PostgresAccess::Write {
                 WRITER_SETTINGS
             } else {
                 READER_SETTINGS
@@ -87,13 +87,13 @@ impl Connector {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct PostgresConnection {
     pub client: Client,
     statements: Mutex<HashMap<&'static str, Statement>>,
     driver: AbortHandle,
 }
 
-impl Connection {
+impl PostgresConnection {
     /// Statements come from this crate's constants, so there are only so many.
     pub async fn prepare(&self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
         let known = self
@@ -119,7 +119,7 @@ impl Connection {
 }
 
 /// What is still under way on a connection that is given up must not linger on a dead socket.
-impl Drop for Connection {
+impl Drop for PostgresConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }

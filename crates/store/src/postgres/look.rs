@@ -3,7 +3,7 @@
 use codelab_protocol::Timestamp;
 
 use super::Postgres;
-use super::connection::{Access, Connector};
+use super::connection::{Connector, PostgresAccess};
 use super::error::translate;
 use crate::inspect::{DatabaseAccess, DatabaseClock, SEALED_AT, has_seals};
 use crate::{StoreError, StoreOptions, migrate};
@@ -26,7 +26,7 @@ impl Postgres {
     pub async fn look(url: &str, options: &StoreOptions) -> Result<PostgresLook, StoreError> {
         let connector = Connector::new(url, options)?;
         let look = async {
-            let connection = connector.connect(Access::Read).await?;
+            let connection = connector.connect(PostgresAccess::Read).await?;
             let failed = |error| translate(&error);
             let server = connection
                 .client

@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::{Client, Statement};
 
-use super::connection::{Access, Connection, Connector};
+use super::connection::{Connector, PostgresAccess, PostgresConnection};
 use super::error::{ends_connection, translate};
 use crate::StoreError;
-use crate::statement::{Expect, Param, Stmt, Written};
+use crate::statement::{Expect, Param, Stmt, WriteResult};
 use crate::store::Counters;
 
 /// A batch whose connection broke before its commit was sent is safe to run again.
@@ -25,22 +25,22 @@ const BATCH_ATTEMPTS: usize = 2;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-type Outcome = Result<Written, StoreError>;
+type Outcome = Result<WriteResult, StoreError>;
 type Reply = oneshot::Sender<Outcome>;
 
-pub(super) struct WriteJob {
+pub(super) struct PostgresWrite {
     stmts: Vec<Stmt>,
     reply: Reply,
 }
 
-pub(super) enum Job {
-    Write(WriteJob),
+pub(super) enum PostgresJob {
+    Write(PostgresWrite),
     Close(oneshot::Sender<()>),
 }
 
-impl Job {
+impl PostgresJob {
     pub fn write(stmts: Vec<Stmt>, reply: Reply) -> Self {
-        Self::Write(WriteJob { stmts, reply })
+        Self::Write(PostgresWrite { stmts, reply })
     }
 }
 
@@ -57,8 +57,8 @@ enum Broken {
 /// Ends when the queue is closed and empty.
 pub(super) async fn run(
     connector: Arc<Connector>,
-    connection: Option<Connection>,
-    mut queue: mpsc::Receiver<Job>,
+    connection: Option<PostgresConnection>,
+    mut queue: mpsc::Receiver<PostgresJob>,
     max_batch: usize,
     counters: Arc<Counters>,
 ) {
@@ -77,8 +77,8 @@ pub(super) async fn run(
         let mut next = Some(job);
         while let Some(job) = next.take() {
             match job {
-                Job::Write(write) => batch.push(write),
-                Job::Close(done) => {
+                PostgresJob::Write(write) => batch.push(write),
+                PostgresJob::Close(done) => {
                     queue.close();
                     closing.push(done);
                 }
@@ -107,7 +107,7 @@ pub(super) async fn run(
 /// The writer's connection, made again when it was lost.
 struct Link {
     connector: Arc<Connector>,
-    connection: Option<Connection>,
+    connection: Option<PostgresConnection>,
     backoff: Duration,
     not_before: Instant,
 }
@@ -115,7 +115,7 @@ struct Link {
 impl Link {
     /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to
     /// connect.
-    async fn connection(&mut self) -> Result<&Connection, StoreError> {
+    async fn connection(&mut self) -> Result<&PostgresConnection, StoreError> {
         if self
             .connection
             .as_ref()
@@ -127,7 +127,7 @@ impl Link {
                     "the connection is lost, trying again soon".to_owned(),
                 ));
             }
-            match self.connector.connect(Access::Write).await {
+            match self.connector.connect(PostgresAccess::Write).await {
                 Ok(connection) => {
                     self.backoff = FIRST_BACKOFF;
                     self.connection = Some(connection);
@@ -143,7 +143,7 @@ impl Link {
     }
 }
 
-async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
+async fn run_batch(link: &mut Link, batch: &[PostgresWrite]) -> Vec<Outcome> {
     let timeout = link.connector.query_timeout;
     let mut failure = StoreError::stopped();
     for _ in 0..BATCH_ATTEMPTS {
@@ -168,8 +168,8 @@ async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
 }
 
 async fn transact(
-    connection: &Connection,
-    batch: &[WriteJob],
+    connection: &PostgresConnection,
+    batch: &[PostgresWrite],
     timeout: Duration,
 ) -> Result<Vec<Outcome>, Broken> {
     let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
@@ -186,7 +186,10 @@ async fn transact(
 }
 
 /// Leaves a transaction open unless every job failed.
-async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outcome>, Broken> {
+async fn execute(
+    connection: &PostgresConnection,
+    batch: &[PostgresWrite],
+) -> Result<Vec<Outcome>, Broken> {
     let client = &connection.client;
     let mut prepared = Vec::with_capacity(batch.len());
     for job in batch {
@@ -216,7 +219,7 @@ async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outc
 
 async fn execute_isolated(
     client: &Client,
-    batch: &[WriteJob],
+    batch: &[PostgresWrite],
     prepared: &[Vec<Statement>],
 ) -> Result<Vec<Outcome>, Broken> {
     control(client, "BEGIN").await?;
@@ -242,7 +245,10 @@ async fn execute_isolated(
 }
 
 /// Before the transaction, where a failure cannot spoil the other jobs.
-async fn prepare(connection: &Connection, stmts: &[Stmt]) -> Result<Vec<Statement>, Broken> {
+async fn prepare(
+    connection: &PostgresConnection,
+    stmts: &[Stmt],
+) -> Result<Vec<Statement>, Broken> {
     let mut prepared = Vec::with_capacity(stmts.len());
     for stmt in stmts {
         prepared.push(connection.prepare(stmt.sql).await.map_err(broken)?);
@@ -252,14 +258,14 @@ async fn prepare(connection: &Connection, stmts: &[Stmt]) -> Result<Vec<Statemen
 
 /// A request that is on its way. Requests are answered in the order they were sent.
 enum Sent<'a> {
-    Waiting(Pin<Box<dyn Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a>>),
-    Answered(Result<Written, tokio_postgres::Error>),
+    Waiting(Pin<Box<dyn Future<Output = Result<WriteResult, tokio_postgres::Error>> + Send + 'a>>),
+    Answered(Result<WriteResult, tokio_postgres::Error>),
 }
 
 impl<'a> Sent<'a> {
     /// The driver sends a request when its future is first polled.
     fn start(
-        request: impl Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a,
+        request: impl Future<Output = Result<WriteResult, tokio_postgres::Error>> + Send + 'a,
     ) -> Self {
         let mut request = Box::pin(request);
         match request.as_mut().now_or_never() {
@@ -269,10 +275,15 @@ impl<'a> Sent<'a> {
     }
 
     fn control(client: &'a Client, sql: &'static str) -> Self {
-        Self::start(async move { client.batch_execute(sql).await.map(|()| Written::default()) })
+        Self::start(async move {
+            client
+                .batch_execute(sql)
+                .await
+                .map(|()| WriteResult::default())
+        })
     }
 
-    async fn answer(self) -> Result<Written, tokio_postgres::Error> {
+    async fn answer(self) -> Result<WriteResult, tokio_postgres::Error> {
         match self {
             Self::Waiting(request) => request.await,
             Self::Answered(answer) => answer,
@@ -291,10 +302,10 @@ async fn request(
     client: &Client,
     stmt: &Stmt,
     statement: &Statement,
-) -> Result<Written, tokio_postgres::Error> {
+) -> Result<WriteResult, tokio_postgres::Error> {
     let params: &[Param] = &stmt.params;
     if stmt.expect != Expect::Number {
-        return Ok(Written {
+        return Ok(WriteResult {
             rows: client.execute_raw(statement, params).await?,
             number: None,
         });
@@ -305,7 +316,7 @@ async fn request(
         .try_collect()
         .await?;
     let number = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(Written {
+    Ok(WriteResult {
         rows: rows.len() as u64,
         number,
     })
@@ -314,7 +325,7 @@ async fn request(
 /// Takes all the answers of a job; its outcome is its first failure, or what its last statement
 /// did.
 async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken> {
-    let mut outcome = Ok(Written::default());
+    let mut outcome = Ok(WriteResult::default());
     for (stmt, sent) in stmts.iter().zip(sent) {
         let answer = sent.answer().await;
         if outcome.is_err() {

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::error::translate;
-use super::writer::Job;
+use super::writer::SqliteJob;
 use crate::StoreError;
 use crate::statement::Stmt;
 
@@ -64,7 +64,7 @@ impl Eraser {
 /// Rewrites the file in this folder whenever somebody deleted, until the store is closed: it is
 /// woken for that too.
 pub(super) async fn run(
-    writer: mpsc::WeakSender<Job>,
+    writer: mpsc::WeakSender<SqliteJob>,
     eraser: Arc<Eraser>,
     folder: PathBuf,
     delay: Duration,
@@ -93,21 +93,21 @@ pub(super) async fn run(
     }
 }
 
-fn is_gone(writer: &mpsc::WeakSender<Job>) -> bool {
+fn is_gone(writer: &mpsc::WeakSender<SqliteJob>) -> bool {
     writer.upgrade().is_none_or(|writer| writer.is_closed())
 }
 
 /// Does it on the writer's thread, between two transactions, as often as it takes; nothing when the
 /// store is closed.
 async fn persist<T: Send + 'static>(
-    writer: &mpsc::WeakSender<Job>,
+    writer: &mpsc::WeakSender<SqliteJob>,
     work: impl Fn(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
 ) -> Option<T> {
     let (mut delay, mut reminder) = (FIRST_RETRY, Reminder::default());
     loop {
         let (reply, answer) = oneshot::channel();
         let work = work.clone();
-        let job = Job::alone(move |connection| drop(reply.send(work(connection))));
+        let job = SqliteJob::alone(move |connection| drop(reply.send(work(connection))));
         writer.upgrade()?.send(job).await.ok()?;
         match answer.await.ok()? {
             Ok(done) => return Some(done),

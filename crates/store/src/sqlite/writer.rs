@@ -14,7 +14,7 @@ use super::error::translate;
 use super::held::HeldStatements;
 use super::lock::DatabaseLock;
 use crate::StoreError;
-use crate::statement::{Stmt, Written};
+use crate::statement::{Stmt, WriteResult};
 use crate::store::Counters;
 
 /// Not longer than a fast disk takes for an fsync, so that it costs little beside what it follows.
@@ -24,25 +24,25 @@ const LOOK_OUT: Duration = Duration::from_micros(100);
 /// makes a batch of one while all the others are about to come back.
 const ALONE_AGAIN: u32 = 8;
 
-type Outcome = Result<Written, StoreError>;
+type Outcome = Result<WriteResult, StoreError>;
 
 /// The statements go back with the outcome, so that the caller's thread frees them and not the one
 /// that all wait for.
-pub(super) type Answer = (Outcome, Vec<Stmt>);
+pub(super) type JobResult = (Outcome, Vec<Stmt>);
 
-pub(super) struct WriteJob {
+pub(super) struct SqliteWrite {
     stmts: Vec<Stmt>,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<JobResult>,
 }
 
-impl WriteJob {
+impl SqliteWrite {
     fn answer(self, outcome: Outcome) {
         let _ = self.reply.send((outcome, self.stmts));
     }
 }
 
-pub(super) enum Job {
-    Write(WriteJob),
+pub(super) enum SqliteJob {
+    Write(SqliteWrite),
     Other(OtherJob),
 }
 
@@ -51,9 +51,9 @@ pub(super) enum OtherJob {
     Close(oneshot::Sender<()>),
 }
 
-impl Job {
-    pub fn write(stmts: Vec<Stmt>, reply: oneshot::Sender<Answer>) -> Self {
-        Self::Write(WriteJob { stmts, reply })
+impl SqliteJob {
+    pub fn write(stmts: Vec<Stmt>, reply: oneshot::Sender<JobResult>) -> Self {
+        Self::Write(SqliteWrite { stmts, reply })
     }
 
     /// Runs between two transactions, alone with the connection.
@@ -70,7 +70,7 @@ impl Job {
 pub(super) fn run(
     connection: Connection,
     lock: Option<DatabaseLock>,
-    mut queue: mpsc::Receiver<Job>,
+    mut queue: mpsc::Receiver<SqliteJob>,
     max_batch: usize,
     counters: &Counters,
 ) {
@@ -87,7 +87,7 @@ pub(super) fn run(
 /// Returns those who wait for the end.
 fn serve(
     connection: &Connection,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
     max_batch: usize,
     counters: &Counters,
 ) -> Vec<oneshot::Sender<()>> {
@@ -121,7 +121,7 @@ fn serve(
 /// Those who were answered just now often have more to write, and putting this thread to sleep and
 /// waking it again takes as long as they do: where there are many, it looks out for them a moment
 /// before it sleeps.
-fn next_job(queue: &mut mpsc::Receiver<Job>, crowded: bool) -> Option<Job> {
+fn next_job(queue: &mut mpsc::Receiver<SqliteJob>, crowded: bool) -> Option<SqliteJob> {
     let answered = Instant::now();
     while crowded && answered.elapsed() < LOOK_OUT {
         match queue.try_recv() {
@@ -135,7 +135,7 @@ fn next_job(queue: &mut mpsc::Receiver<Job>, crowded: bool) -> Option<Job> {
 
 /// The writes that share a transaction, and what comes after them.
 struct Batch {
-    jobs: Vec<WriteJob>,
+    jobs: Vec<SqliteWrite>,
     /// A job of another kind: it waits for the writes before it, and the writes behind it for the
     /// next batch.
     other: Option<OtherJob>,
@@ -151,15 +151,15 @@ impl Batch {
         }
     }
 
-    fn take(&mut self, job: Job) {
+    fn take(&mut self, job: SqliteJob) {
         match job {
-            Job::Write(write) => self.jobs.push(write),
-            Job::Other(other) => self.other = Some(other),
+            SqliteJob::Write(write) => self.jobs.push(write),
+            SqliteJob::Other(other) => self.other = Some(other),
         }
     }
 
     /// Takes what waits in the queue, as far as there is room.
-    fn gather(&mut self, queue: &mut mpsc::Receiver<Job>) {
+    fn gather(&mut self, queue: &mut mpsc::Receiver<SqliteJob>) {
         while self.other.is_none() && self.jobs.len() < self.max_jobs {
             let Ok(job) = queue.try_recv() else { return };
             self.take(job);
@@ -171,7 +171,7 @@ impl Batch {
 fn run_batch(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
     counters: &Counters,
 ) -> usize {
     let outcome = transact(statements, batch, queue);
@@ -207,7 +207,7 @@ fn run_batch(
 fn transact(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
 ) -> Result<Vec<Outcome>, StoreError> {
     run_sql(statements, "BEGIN IMMEDIATE")?;
     let outcomes = match together(statements, batch, queue) {
@@ -235,7 +235,7 @@ fn transact(
 fn together(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(batch.max_jobs);
     while let Some(job) = batch.jobs.get(outcomes.len()) {
@@ -258,7 +258,7 @@ fn together(
 /// not go on.
 fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
     let Some(first) = stmts.first() else {
-        return Ok(Ok(Written::default()));
+        return Ok(Ok(WriteResult::default()));
     };
     let written = statements.execute(first).map_err(translate)?;
     match first.check(written) {
@@ -270,7 +270,7 @@ fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outc
 /// The outer error ends the whole batch, the inner one only this job.
 fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
     run_sql(statements, "SAVEPOINT job")?;
-    let outcome = apply(statements, stmts, Written::default());
+    let outcome = apply(statements, stmts, WriteResult::default());
     if let Err(error) = &outcome {
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
         if statements.connection.is_autocommit() {
@@ -286,8 +286,8 @@ fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outco
 fn apply(
     statements: &mut HeldStatements<'_>,
     stmts: &[Stmt],
-    mut last: Written,
-) -> Result<Written, StoreError> {
+    mut last: WriteResult,
+) -> Result<WriteResult, StoreError> {
     for stmt in stmts {
         let written = statements.execute(stmt).map_err(translate)?;
         last = stmt.check(written)?;

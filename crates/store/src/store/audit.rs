@@ -1,16 +1,18 @@
 //! The audit log: rows by session, all sessions that have one, and the seal on those from before
 //! there was a key.
 
-use codelab_protocol::{Digest, SessionId, Timestamp};
+use codelab_protocol::{Digest, SessionId, SessionKind, Timestamp};
 
 use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
-use crate::audit_chain::{self, AuditKey, Break, BrokenAt, Chain, ChainOf, StoredHead, Verified};
+use crate::audit_chain::{
+    self, AuditKey, BrokenAt, Chain, ChainBreak, ChainOwner, StoredHead, Verified,
+};
 use crate::columns::Columns;
 use crate::inspect::SEALED_AT;
 use crate::row::{AuditHead, AuditRecord, AuditRow, AuditSession};
 use crate::statement::{Param, Stmt};
-use crate::{Realm, SessionKey, StoreError};
+use crate::{SessionKey, StoreError};
 
 const AUDIT: &str = "SELECT ord, call_id, tool_name, original_args, original_digest, modified_args, modified_digest, \
      decision, decided_by, reason, reason_digest, timestamp, hash FROM audit_logs WHERE session_key = $1 AND ord > $2 \
@@ -81,7 +83,7 @@ impl Store {
     /// meanwhile.
     pub async fn verify_audit(
         &self,
-        of: ChainOf<'_>,
+        of: ChainOwner<'_>,
     ) -> Result<Result<Verified, BrokenAt>, StoreError> {
         // Which rows are keyed never changes.
         let mut chain = Chain::new(self.audit_key()?, of, self.audit_head(of).await?.as_ref());
@@ -105,13 +107,13 @@ impl Store {
             {
                 return Ok(Err(BrokenAt {
                     ord: row.ord,
-                    why: Break::Blanked,
+                    why: ChainBreak::Blanked,
                 }));
             }
         }
     }
 
-    pub async fn audit_head(&self, of: ChainOf<'_>) -> Result<Option<AuditHead>, StoreError> {
+    pub async fn audit_head(&self, of: ChainOwner<'_>) -> Result<Option<AuditHead>, StoreError> {
         let stored = self
             .read_one(HEAD, vec![of.key.into()], stored_head)
             .await?;
@@ -212,7 +214,7 @@ fn stored_head(row: &mut Columns<'_>) -> Result<StoredHead, StoreError> {
 /// The head of a chain from before there was a key.
 struct OldHead {
     key: SessionKey,
-    realm: Realm,
+    realm: SessionKind,
     session_id: SessionId,
     count: u64,
     head: Digest,
@@ -220,7 +222,7 @@ struct OldHead {
 
 impl OldHead {
     fn sealed(&self, key: &AuditKey) -> Stmt {
-        let of = ChainOf {
+        let of = ChainOwner {
             key: self.key,
             realm: self.realm,
             session_id: &self.session_id,
@@ -236,7 +238,7 @@ impl OldHead {
 fn old_head(row: &mut Columns<'_>) -> Result<OldHead, StoreError> {
     Ok(OldHead {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
+        realm: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         count: row.count()?,
         head: row.digest()?,
@@ -267,7 +269,7 @@ fn audit_row(row: &mut Columns<'_>) -> Result<AuditRow, StoreError> {
 
 fn audit_session(row: &mut Columns<'_>) -> Result<AuditSession, StoreError> {
     let key = SessionKey::from_raw(row.int()?);
-    let realm = row.optional_parsed(Realm::parse)?;
+    let realm = row.optional_parsed(SessionKind::parse)?;
     let session_id = row.optional_id()?;
     Ok(AuditSession {
         key,

@@ -1,8 +1,8 @@
 //! What a session is made of, read back. Each method is one query.
 
 use codelab_protocol::{
-    ApprovalInfo, CallId, ClientMessageId, Message, Origin, PlanId, Role, SessionId, SessionInfo,
-    SwitchEntry, TaskId, TurnId, TurnStatus,
+    ApprovalInfo, CallId, ClientMessageId, Message, PlanId, Role, SessionId, SessionInfo,
+    SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 
 use super::Store;
@@ -13,7 +13,7 @@ use crate::row::{
     StoredEvent, StoredMessage, ToolCallRow,
 };
 use crate::statement::Param;
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 /// Which messages: a part of the session's own history, or the thread of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Store {
     /// who performs a session, not for who answers a user. Users come through [`Store::of`].
     pub async fn session(
         &self,
-        realm: Realm,
+        realm: SessionKind,
         id: &SessionId,
     ) -> Result<Option<SessionRow>, StoreError> {
         self.read_one(
@@ -131,7 +131,7 @@ impl Store {
     /// A page of the sessions that are not deleted, newest activity first, and how many there are.
     pub async fn list_sessions(
         &self,
-        realm: Realm,
+        realm: SessionKind,
         limit: u64,
         offset: u64,
     ) -> Result<(Vec<SessionInfo>, u64), StoreError> {
@@ -300,7 +300,7 @@ impl Store {
 fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
+        realm: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         user_id: row.optional_user()?,
         project_id: row.optional_project()?,
@@ -340,7 +340,7 @@ pub(super) fn of_task(
     task: &TaskId,
 ) -> Vec<StoredMessage> {
     for message in &mut messages {
-        message.task = Some(Origin {
+        message.task = Some(TaskOrigin {
             plan_id: Some(plan.clone()),
             task_id: Some(task.clone()),
         });

@@ -1,13 +1,13 @@
 //! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait
 //! for an owner.
 
-use codelab_protocol::Timestamp;
+use codelab_protocol::{SessionKind, Timestamp};
 
 use super::Store;
 use crate::columns::Columns;
 use crate::row::SessionRef;
 use crate::statement::{Expect, Param, Stmt};
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
@@ -193,7 +193,7 @@ impl Store {
 fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
     Ok(SessionRef {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
+        realm: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
     })
 }

@@ -6,15 +6,15 @@
 //! operates the server.
 
 mod agents;
-mod chats;
 mod interactions;
 mod projects;
+mod sessions;
 mod usage;
 
 use codelab_protocol::UserId;
 
-pub use self::agents::AgentPlace;
-pub use self::chats::OwnedSession;
+pub use self::agents::AgentLocation;
+pub use self::sessions::OwnedSession;
 
 use super::Store;
 use crate::user::ProjectRow;

@@ -1,9 +1,9 @@
 //! The audit log as a chain: whole, tampered with, and after a purge.
 
-use codelab_protocol::arguments_digest;
-use codelab_store::audit_chain::{self, AuditKey, Break, BrokenAt, ChainOf, Verified};
+use codelab_protocol::{SessionKind, arguments_digest};
+use codelab_store::audit_chain::{self, AuditKey, BrokenAt, ChainBreak, ChainOwner, Verified};
 use codelab_store::{
-    AuditAppended, AuditHead, AuditRecord, AuditRow, AuditSealed, Commit, Realm, SessionKey, Store,
+    AuditAppended, AuditHead, AuditRecord, AuditRow, AuditSealed, Commit, SessionKey, Store,
     StoreError,
 };
 use serde_json::json;
@@ -34,10 +34,10 @@ fn record(n: u64) -> AuditRecord {
     }
 }
 
-fn with_chain<T>(key: SessionKey, name: &str, work: impl FnOnce(ChainOf<'_>) -> T) -> T {
-    work(ChainOf {
+fn with_chain<T>(key: SessionKey, name: &str, work: impl FnOnce(ChainOwner<'_>) -> T) -> T {
+    work(ChainOwner {
         key,
-        realm: Realm::Runtime,
+        realm: SessionKind::Runtime,
         session_id: &id(name),
     })
 }
@@ -57,7 +57,7 @@ fn appended(
         }
         let seal = audit_chain::seal(&audit_key(), of, &head);
         AuditAppended {
-            realm: Realm::Runtime,
+            realm: SessionKind::Runtime,
             session_id: id(name),
             rows,
             head,
@@ -73,9 +73,9 @@ fn records(head: &AuditHead, count: u64) -> Vec<AuditRecord> {
 async fn head_of(store: &Store, name: &str, key: SessionKey) -> Option<AuditHead> {
     let session_id = id(name);
     store
-        .audit_head(ChainOf {
+        .audit_head(ChainOwner {
             key,
-            realm: Realm::Runtime,
+            realm: SessionKind::Runtime,
             session_id: &session_id,
         })
         .await
@@ -121,7 +121,7 @@ async fn session_with_old_log(harness: &Harness, name: &str) -> SessionKey {
         .collect();
     let mut commit = Commit::new(key, FIRST);
     commit.audit = Some(AuditAppended {
-        realm: Realm::Runtime,
+        realm: SessionKind::Runtime,
         session_id: id(name),
         rows,
         head,
@@ -139,9 +139,9 @@ async fn session_with_old_log(harness: &Harness, name: &str) -> SessionKey {
 async fn verified(store: &Store, name: &str, key: SessionKey) -> Result<Verified, BrokenAt> {
     let session_id = id(name);
     store
-        .verify_audit(ChainOf {
+        .verify_audit(ChainOwner {
             key,
-            realm: Realm::Runtime,
+            realm: SessionKind::Runtime,
             session_id: &session_id,
         })
         .await
@@ -206,91 +206,99 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
         format!("UPDATE audit_logs SET {change} WHERE session_key = $key AND ord = {ord}")
     };
     let cases = [
-        (set("decision = 'REJECT'", 2), 2, Break::Hash),
-        (set("decided_by = '8'", 1), 1, Break::Hash),
-        (set("tool_name = 'read_file'", 1), 1, Break::Hash),
-        (set("call_id = 'c9'", 4), 4, Break::Hash),
-        (set("reason_digest = NULL", 3), 3, Break::Hash),
-        (set("reason = 'so'", 3), 3, Break::Reason),
-        (set("reason = 'so'", 1), 1, Break::Reason),
-        (set("timestamp = timestamp + 1", 4), 4, Break::Hash),
-        (set("original_digest = modified_digest", 2), 2, Break::Hash),
-        (set("modified_digest = NULL", 2), 2, Break::Hash),
-        (set("hash = original_digest", 2), 2, Break::Hash),
+        (set("decision = 'REJECT'", 2), 2, ChainBreak::Hash),
+        (set("decided_by = '8'", 1), 1, ChainBreak::Hash),
+        (set("tool_name = 'read_file'", 1), 1, ChainBreak::Hash),
+        (set("call_id = 'c9'", 4), 4, ChainBreak::Hash),
+        (set("reason_digest = NULL", 3), 3, ChainBreak::Hash),
+        (set("reason = 'so'", 3), 3, ChainBreak::Reason),
+        (set("reason = 'so'", 1), 1, ChainBreak::Reason),
+        (set("timestamp = timestamp + 1", 4), 4, ChainBreak::Hash),
+        (
+            set("original_digest = modified_digest", 2),
+            2,
+            ChainBreak::Hash,
+        ),
+        (set("modified_digest = NULL", 2), 2, ChainBreak::Hash),
+        (set("hash = original_digest", 2), 2, ChainBreak::Hash),
         (
             set("original_args = '{\"path\":\"evil\"}'", 2),
             2,
-            Break::OriginalArguments,
+            ChainBreak::OriginalArguments,
         ),
         (
             set("modified_args = '{\"path\":\"evil\"}'", 2),
             2,
-            Break::ModifiedArguments,
+            ChainBreak::ModifiedArguments,
         ),
-        (set("modified_args = '{}'", 1), 1, Break::ModifiedArguments),
-        (set("original_args = NULL", 3), 3, Break::Blanked),
-        (set("modified_args = NULL", 2), 2, Break::Blanked),
+        (
+            set("modified_args = '{}'", 1),
+            1,
+            ChainBreak::ModifiedArguments,
+        ),
+        (set("original_args = NULL", 3), 3, ChainBreak::Blanked),
+        (set("modified_args = NULL", 2), 2, ChainBreak::Blanked),
         (
             set(
                 "original_args = NULL, modified_args = NULL, reason = NULL",
                 1,
             ),
             1,
-            Break::Blanked,
+            ChainBreak::Blanked,
         ),
         (
             "DELETE FROM audit_logs WHERE session_key = $key AND ord = 2".to_owned(),
             2,
-            Break::Missing,
+            ChainBreak::Missing,
         ),
         (
             "DELETE FROM audit_logs WHERE session_key = $key AND ord = 1".to_owned(),
             1,
-            Break::Missing,
+            ChainBreak::Missing,
         ),
-        (set("ord = 0", 4), 1, Break::Missing),
+        (set("ord = 0", 4), 1, ChainBreak::Missing),
         (
             "DELETE FROM audit_logs WHERE session_key = $key AND ord = 4".to_owned(),
             4,
-            Break::TailCut,
+            ChainBreak::TailCut,
         ),
         (
             "DELETE FROM audit_logs WHERE session_key = $key".to_owned(),
             1,
-            Break::TailCut,
+            ChainBreak::TailCut,
         ),
         (
             "UPDATE audit_heads SET count = 3 WHERE session_key = $key".to_owned(),
             4,
-            Break::NotCounted,
+            ChainBreak::NotCounted,
         ),
         (
             "UPDATE audit_heads SET head = 'x' WHERE session_key = $key".to_owned(),
             4,
-            Break::Head,
+            ChainBreak::Head,
         ),
         (
             "DELETE FROM audit_heads WHERE session_key = $key".to_owned(),
             4,
-            Break::HeadMissing,
+            ChainBreak::HeadMissing,
         ),
         (
             "UPDATE audit_heads SET seal = NULL WHERE session_key = $key".to_owned(),
             4,
-            Break::Head,
+            ChainBreak::Head,
         ),
         (
             "UPDATE audit_heads SET seal = head WHERE session_key = $key".to_owned(),
             4,
-            Break::Head,
+            ChainBreak::Head,
         ),
         // Cut off with everything that anybody can compute who has no key.
-        (CUT.to_owned(), 3, Break::Head),
+        (CUT.to_owned(), 3, ChainBreak::Head),
         // As if all of it was from before there was a key.
         (
             "UPDATE audit_heads SET keyed_from = 5 WHERE session_key = $key".to_owned(),
             1,
-            Break::Hash,
+            ChainBreak::Hash,
         ),
     ];
     for (n, (sql, ord, why)) in cases.into_iter().enumerate() {
@@ -318,7 +326,7 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
         verify(&harness, "foreign", key).await,
         Err(BrokenAt {
             ord: 1,
-            why: Break::Hash
+            why: ChainBreak::Hash
         })
     );
     harness
@@ -360,7 +368,7 @@ pub async fn a_long_log_is_read_in_parts(harness: Harness) -> Harness {
         verify(&harness, "long", key).await,
         Err(BrokenAt {
             ord: 5,
-            why: Break::Reason
+            why: ChainBreak::Reason
         })
     );
     harness
@@ -394,7 +402,7 @@ pub async fn chains_from_before_the_key_are_sealed_once(harness: Harness) -> Har
         verify(&harness, "old", old).await,
         Err(BrokenAt {
             ord: 4,
-            why: Break::Head
+            why: ChainBreak::Head
         }),
         "not sealed yet"
     );
@@ -433,8 +441,8 @@ pub async fn chains_from_before_the_key_are_sealed_once(harness: Harness) -> Har
     // Their plain hashes can be computed by anybody, but the seal, or the first keyed row, holds
     // the last of them.
     for (name, key, ord, why) in [
-        ("old", old, 5, Break::Hash),
-        ("plain", plain, 4, Break::Head),
+        ("old", old, 5, ChainBreak::Hash),
+        ("plain", plain, 4, ChainBreak::Head),
     ] {
         let (mut head, mut forged) = (audit_chain::genesis(), String::new());
         for row in store.audit(key, None).await.unwrap().into_iter().take(4) {
@@ -515,15 +523,15 @@ pub async fn another_key_verifies_nothing_and_is_known(harness: Harness) -> Harn
         verified(&other, "keyed", key).await,
         Err(BrokenAt {
             ord: 1,
-            why: Break::Hash
+            why: ChainBreak::Hash
         })
     );
     other.close().await;
     let none = with(None).await.unwrap();
     let session_id = id("keyed");
-    let of = ChainOf {
+    let of = ChainOwner {
         key,
-        realm: Realm::Runtime,
+        realm: SessionKind::Runtime,
         session_id: &session_id,
     };
     assert!(matches!(

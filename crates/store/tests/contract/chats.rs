@@ -1,10 +1,10 @@
 //! Sessions in projects: what their user sees of them, and nobody else.
 
 use codelab_protocol::{
-    Origin, Plan, PlanId, PlanStatus, Role, Task, TaskStatus, TurnId, WorkflowId,
+    Plan, PlanId, PlanStatus, Role, SessionKind, Task, TaskOrigin, TaskStatus, TurnId, WorkflowId,
 };
 use codelab_store::{
-    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Realm, Schedule,
+    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Schedule,
     SessionKey, StoreError, StoredMessage, UserStore,
 };
 
@@ -43,7 +43,7 @@ fn plan(name: &str, status: PlanStatus) -> Plan {
 }
 
 fn of_task(mut message: StoredMessage, plan: &str, task: &str) -> StoredMessage {
-    message.task = Some(Origin {
+    message.task = Some(TaskOrigin {
         plan_id: Some(plan_id(plan)),
         task_id: Some(task_id(task)),
     });
@@ -118,7 +118,7 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
     let whole = mine.session(&id("new")).await.unwrap().unwrap();
     assert_eq!(
         (whole.key, whole.realm, whole.user_id),
-        (row.key, Realm::Project, Some(user(1)))
+        (row.key, SessionKind::Project, Some(user(1)))
     );
     assert_eq!(whole.project_id, Some(one.id()));
     for hidden in ["gone", "foreign", "runtime", "never"] {
@@ -199,7 +199,7 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
         of_task(message(5, 1, "namesake"), "p2", "t1"),
         message(6, 1, "all is done"),
     ];
-    commit.messages[3].task = Some(Origin::default());
+    commit.messages[3].task = Some(TaskOrigin::default());
     stored(&harness, commit).await;
 
     // The session's own history knows nothing of the threads.
@@ -255,7 +255,7 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
     assert_eq!(harness.store.commit(twin).await, Err(StoreError::Conflict));
     let mut half = Commit::new(key, FIRST);
     half.messages.push(message(7, 1, "whose?"));
-    half.messages[0].task = Some(Origin {
+    half.messages[0].task = Some(TaskOrigin {
         plan_id: Some(plan_id("p1")),
         task_id: None,
     });
@@ -583,9 +583,12 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
         };
         assert_eq!(
             (chat.realm, chat.key, &chat.session_id),
-            (Realm::Project, keys[1], &id("chat"))
+            (SessionKind::Project, keys[1], &id("chat"))
         );
-        assert_eq!((runtime.realm, runtime.key), (Realm::Runtime, keys[0]));
+        assert_eq!(
+            (runtime.realm, runtime.key),
+            (SessionKind::Runtime, keys[0])
+        );
     }
     harness
 }

@@ -1,12 +1,11 @@
 //! What a commit writes, when it is refused, and how commits meet.
 
 use codelab_protocol::{
-    Digest, ProjectId, Role, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId,
+    Digest, ProjectId, Role, SessionKind, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId,
 };
 use codelab_store::{
     ApprovalClosed, ApprovalExtended, ApprovalStatus, Commit, Epoch, InputRow, NewContext,
-    NewInput, Realm, Schedule, StoreError, StoredSwitch, ToolCallClosed, ToolCallOpened,
-    ToolCallStatus,
+    NewInput, Schedule, StoreError, StoredSwitch, ToolCallEnd, ToolCallOpened, ToolCallStatus,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -89,7 +88,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
 
     let store = &harness.store;
     let row = store
-        .session(Realm::Runtime, &id("whole"))
+        .session(SessionKind::Runtime, &id("whole"))
         .await
         .unwrap()
         .unwrap();
@@ -121,7 +120,10 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
         [approval("c1")]
     );
     assert_eq!(
-        store.session(Realm::Project, &id("whole")).await.unwrap(),
+        store
+            .session(SessionKind::Project, &id("whole"))
+            .await
+            .unwrap(),
         None
     );
 
@@ -139,7 +141,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     next.context = Some(replaced);
     store.commit(next).await.unwrap();
     let row = store
-        .session(Realm::Runtime, &id("whole"))
+        .session(SessionKind::Runtime, &id("whole"))
         .await
         .unwrap()
         .unwrap();
@@ -171,14 +173,14 @@ pub async fn a_name_is_taken_once_per_realm(harness: Harness) -> Harness {
     );
     let row = harness
         .store
-        .session(Realm::Runtime, &id("taken"))
+        .session(SessionKind::Runtime, &id("taken"))
         .await
         .unwrap()
         .unwrap();
     assert_eq!((row.message_count, row.last_seq), (1, 1));
 
     let mut elsewhere = create("taken");
-    elsewhere.create.as_mut().unwrap().realm = Realm::Project;
+    elsewhere.create.as_mut().unwrap().realm = SessionKind::Project;
     harness.store.commit(elsewhere).await.unwrap();
     harness.store.soft_delete(row.key, at(1)).await.unwrap();
     assert_eq!(
@@ -217,7 +219,7 @@ pub async fn a_refused_commit_leaves_its_neighbours_alone(harness: Harness) -> H
         );
         let row = harness
             .store
-            .session(Realm::Runtime, &id(&format!("s{n}")))
+            .session(SessionKind::Runtime, &id(&format!("s{n}")))
             .await
             .unwrap()
             .unwrap();
@@ -291,7 +293,7 @@ pub async fn an_acknowledged_commit_is_seen_by_the_next_read(harness: Harness) -
         harness.store.commit(commit).await.unwrap();
         let row = harness
             .store
-            .session(Realm::Runtime, &id("fresh"))
+            .session(SessionKind::Runtime, &id("fresh"))
             .await
             .unwrap()
             .unwrap();
@@ -350,7 +352,7 @@ pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness)
         Err(StoreError::Unavailable(_))
     ));
     assert!(matches!(
-        store.list_sessions(Realm::Runtime, 10, 0).await,
+        store.list_sessions(SessionKind::Runtime, 10, 0).await,
         Err(StoreError::Unavailable(_))
     ));
     assert!(store.ping().await.is_err());
@@ -359,7 +361,7 @@ pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness)
     assert_eq!(
         harness
             .store
-            .list_sessions(Realm::Runtime, 100, 0)
+            .list_sessions(SessionKind::Runtime, 100, 0)
             .await
             .unwrap()
             .1,
@@ -477,7 +479,7 @@ pub async fn repeats_are_recognised(harness: Harness) -> Harness {
     let close = |status, result: Option<&[u8]>| {
         let mut commit = Commit::new(key, FIRST);
         let result_digest = result.map(Digest::of_bytes);
-        commit.tool_calls_closed.push(ToolCallClosed {
+        commit.tool_calls_closed.push(ToolCallEnd {
             call_id: call("c1"),
             status,
             result_digest,

@@ -2,11 +2,11 @@
 
 use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role,
-    SessionId, TaskId, Timestamp, TurnId, UserId, arguments_digest,
+    SessionId, SessionKind, TaskId, Timestamp, TurnId, UserId, arguments_digest,
 };
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
     StoredMessage,
 };
 use serde_json::json;
@@ -161,9 +161,9 @@ pub fn new_key() -> SessionKey {
     SessionKey::allocate(at(0).as_millis(), random() as u32)
 }
 
-pub fn new_session(name: &str) -> NewSession {
-    NewSession {
-        realm: Realm::Runtime,
+pub fn new_session(name: &str) -> NewSessionRow {
+    NewSessionRow {
+        realm: SessionKind::Runtime,
         session_id: id(name),
         user_id: None,
         project_id: None,
@@ -187,7 +187,7 @@ pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
     let mut commit = create(name);
     let session = commit.create.as_mut().unwrap();
     (session.realm, session.user_id, session.project_id) =
-        (Realm::Project, Some(user), Some(project));
+        (SessionKind::Project, Some(user), Some(project));
     commit
 }
 

@@ -1,6 +1,7 @@
 //! Deleting, pruning, and databases of another age.
 
-use codelab_store::{Commit, Realm, Schedule, Store, StoreError};
+use codelab_protocol::SessionKind;
+use codelab_store::{Commit, Schedule, Store, StoreError};
 
 use crate::harness::{FIRST, Harness, approval, at, call, chat, create, event, id};
 use crate::users::{new_project, user};
@@ -17,7 +18,7 @@ pub async fn deleted_restored_purged(harness: Harness) -> Harness {
         Err(StoreError::NotFound)
     );
     let row = store
-        .session(Realm::Runtime, &id("doomed"))
+        .session(SessionKind::Runtime, &id("doomed"))
         .await
         .unwrap()
         .unwrap();
@@ -33,7 +34,7 @@ pub async fn deleted_restored_purged(harness: Harness) -> Harness {
     assert_eq!(store.restore(key).await, Err(StoreError::NotFound));
     store.commit(commit).await.unwrap();
     let row = store
-        .session(Realm::Runtime, &id("doomed"))
+        .session(SessionKind::Runtime, &id("doomed"))
         .await
         .unwrap()
         .unwrap();
@@ -42,7 +43,10 @@ pub async fn deleted_restored_purged(harness: Harness) -> Harness {
     store.purge(key).await.unwrap();
     assert_eq!(store.purge(key).await, Err(StoreError::NotFound));
     assert_eq!(
-        store.session(Realm::Runtime, &id("doomed")).await.unwrap(),
+        store
+            .session(SessionKind::Runtime, &id("doomed"))
+            .await
+            .unwrap(),
         None
     );
     assert!(store.history(key, 0).await.unwrap().is_empty());
@@ -92,7 +96,7 @@ pub async fn events_are_pruned_by_age(harness: Harness) -> Harness {
         .collect();
     assert_eq!(left, [5, 6, 7, 8, 9]);
     let row = store
-        .session(Realm::Runtime, &id("long"))
+        .session(SessionKind::Runtime, &id("long"))
         .await
         .unwrap()
         .unwrap();
@@ -105,7 +109,7 @@ pub async fn events_are_pruned_by_age(harness: Harness) -> Harness {
         [young]
     );
     let row = store
-        .session(Realm::Runtime, &id("long"))
+        .session(SessionKind::Runtime, &id("long"))
         .await
         .unwrap()
         .unwrap();
@@ -161,7 +165,7 @@ pub async fn old_sessions_are_cleaned_up(harness: Harness) -> Harness {
     );
     let row = harness
         .store
-        .session(Realm::Runtime, &id("old"))
+        .session(SessionKind::Runtime, &id("old"))
         .await
         .unwrap()
         .unwrap();
@@ -169,7 +173,7 @@ pub async fn old_sessions_are_cleaned_up(harness: Harness) -> Harness {
     assert_eq!(
         harness
             .store
-            .list_sessions(Realm::Runtime, 10, 0)
+            .list_sessions(SessionKind::Runtime, 10, 0)
             .await
             .unwrap()
             .1,

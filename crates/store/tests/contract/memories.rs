@@ -2,7 +2,7 @@
 //! from.
 
 use codelab_store::{
-    AgentPlace, Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError,
+    AgentLocation, Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError,
 };
 use serde_json::json;
 
@@ -180,7 +180,7 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
             .iter()
             .all(|place| place != first)
     );
-    let mine = |place: &&AgentPlace| {
+    let mine = |place: &&AgentLocation| {
         place.project_id == project.row().id && place.agent == agent("agent_coder")
     };
     assert_eq!(

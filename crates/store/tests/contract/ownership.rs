@@ -1,6 +1,7 @@
 //! Several servers on one database.
 
-use codelab_store::{Commit, Epoch, Realm, Schedule, SessionKey, StoreError};
+use codelab_protocol::SessionKind;
+use codelab_store::{Commit, Epoch, Schedule, SessionKey, StoreError};
 use futures_util::future::join_all;
 
 use crate::harness::{FIRST, Harness, at, create, id, new_key};
@@ -75,7 +76,7 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
         1
     );
     let row = store
-        .session(Realm::Runtime, &id("free"))
+        .session(SessionKind::Runtime, &id("free"))
         .await
         .unwrap()
         .unwrap();

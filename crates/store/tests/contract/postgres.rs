@@ -1,9 +1,10 @@
 //! What only a connection can suffer.
 
+use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codelab_store::{Commit, DatabaseUrl, Realm, Store, StoreError};
+use codelab_store::{Commit, DatabaseUrl, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -159,7 +160,7 @@ async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
         assert!(
             harness
                 .store
-                .session(Realm::Runtime, &id("afterwards"))
+                .session(SessionKind::Runtime, &id("afterwards"))
                 .await
                 .unwrap()
                 .is_some()

@@ -1,7 +1,7 @@
 //! What can be read, and that reading disturbs nothing.
 
-use codelab_protocol::{CallId, TaskId, TurnId};
-use codelab_store::{Commit, MessageRange, Realm, Store, StoreError, StoredEvent};
+use codelab_protocol::{CallId, SessionKind, TaskId, TurnId};
+use codelab_store::{Commit, MessageRange, Store, StoreError, StoredEvent};
 use futures_util::FutureExt as _;
 
 use crate::harness::{FIRST, Harness, at, create, event, message};
@@ -106,7 +106,7 @@ pub async fn sessions_are_listed_by_activity(harness: Harness) -> Harness {
         harness.store.commit(commit).await.unwrap();
     }
     let mut elsewhere = create("elsewhere");
-    elsewhere.create.as_mut().unwrap().realm = Realm::Project;
+    elsewhere.create.as_mut().unwrap().realm = SessionKind::Project;
     harness.store.commit(elsewhere).await.unwrap();
     let gone = harness.session("gone").await;
     harness.store.soft_delete(gone, at(2)).await.unwrap();
@@ -118,7 +118,7 @@ pub async fn sessions_are_listed_by_activity(harness: Harness) -> Harness {
     ] {
         let (page, total) = harness
             .store
-            .list_sessions(Realm::Runtime, limit, offset)
+            .list_sessions(SessionKind::Runtime, limit, offset)
             .await
             .unwrap();
         assert_eq!(

@@ -1,10 +1,10 @@
 //! What only a database in a file can do or suffer.
 
+use codelab_protocol::SessionKind;
 use std::path::Path;
 
 use codelab_store::{
-    Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, StoredEvent,
-    restore_sqlite,
+    Commit, DatabaseUrl, MessageRange, Store, StoreError, StoreOptions, StoredEvent, restore_sqlite,
 };
 use futures_util::future::join_all;
 
@@ -64,11 +64,17 @@ async fn a_database_in_memory_behaves_the_same_and_is_its_own() {
     let results = join_all((0..40).map(|n| one.commit(create(&format!("m{n}"))))).await;
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(
-        one.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1,
+        one.list_sessions(SessionKind::Runtime, 100, 0)
+            .await
+            .unwrap()
+            .1,
         40
     );
     assert_eq!(
-        two.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1,
+        two.list_sessions(SessionKind::Runtime, 100, 0)
+            .await
+            .unwrap()
+            .1,
         0
     );
     one.close().await;
@@ -105,7 +111,7 @@ async fn a_full_disk_refuses_whole_commits_and_recovers() {
     for (n, result) in results.iter().enumerate() {
         let found = harness
             .store
-            .session(Realm::Runtime, &id(&format!("full-{n}")))
+            .session(SessionKind::Runtime, &id(&format!("full-{n}")))
             .await
             .unwrap();
         assert_eq!(found.is_some(), result.is_ok(), "{n}");
@@ -125,7 +131,7 @@ async fn a_full_disk_refuses_whole_commits_and_recovers() {
     assert!(
         harness
             .store
-            .session(Realm::Runtime, &id("after"))
+            .session(SessionKind::Runtime, &id("after"))
             .await
             .unwrap()
             .is_some()
@@ -158,7 +164,7 @@ async fn a_backup_of_a_busy_database_is_whole_and_can_be_put_back() {
     let options = StoreOptions::new(DatabaseUrl::SqliteFile(copy.clone()));
     let reader = Store::open_read_only(options).await.unwrap();
     let row = reader
-        .session(Realm::Runtime, &id("saved"))
+        .session(SessionKind::Runtime, &id("saved"))
         .await
         .unwrap()
         .unwrap();
@@ -178,7 +184,11 @@ async fn a_backup_of_a_busy_database_is_whole_and_can_be_put_back() {
     restore_sqlite(&copy, &database).unwrap();
     let store = Store::open(harness.options.clone()).await.unwrap();
     assert_eq!(
-        store.list_sessions(Realm::Runtime, 10, 0).await.unwrap().1,
+        store
+            .list_sessions(SessionKind::Runtime, 10, 0)
+            .await
+            .unwrap()
+            .1,
         1
     );
     assert_eq!(
@@ -230,7 +240,7 @@ async fn a_bad_backup_is_never_put_in_place() {
     let store = Store::open(harness.options.clone()).await.unwrap();
     assert!(
         store
-            .session(Realm::Runtime, &id("precious"))
+            .session(SessionKind::Runtime, &id("precious"))
             .await
             .unwrap()
             .is_some()

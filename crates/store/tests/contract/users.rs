@@ -1,9 +1,7 @@
 //! What belongs to users: seen by its owner only, whole or not at all.
 
-use codelab_protocol::{AgentId, Digest, Patch, ProjectId, Tool, UserId};
-use codelab_store::{
-    AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, Realm, StoreError,
-};
+use codelab_protocol::{AgentId, Digest, Patch, ProjectId, SessionKind, Tool, UserId};
+use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, StoreError};
 
 use crate::harness::{Harness, agent, approval, at, chat, id, random};
 
@@ -298,13 +296,13 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
         store.commit(commit).await.unwrap();
     }
     let inside = store
-        .session(Realm::Project, &id("inside"))
+        .session(SessionKind::Project, &id("inside"))
         .await
         .unwrap()
         .unwrap()
         .key;
     let beside = store
-        .session(Realm::Project, &id("beside"))
+        .session(SessionKind::Project, &id("beside"))
         .await
         .unwrap()
         .unwrap()
@@ -323,7 +321,10 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
         Err(StoreError::NotFound)
     );
     assert_eq!(
-        store.session(Realm::Project, &id("inside")).await.unwrap(),
+        store
+            .session(SessionKind::Project, &id("inside"))
+            .await
+            .unwrap(),
         None
     );
     assert!(store.events(inside, 0, 10).await.unwrap().is_empty());

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::JournalError;
-use super::record::Record;
+use super::record::JournalRecord;
 
 const NAME: &str = "calls.journal";
 const LOCK_NAME: &str = "calls.lock";
@@ -35,7 +35,7 @@ impl Drop for JournalFile {
 }
 
 impl JournalFile {
-    pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), JournalError> {
+    pub fn open(folder: &Path) -> Result<(Self, Vec<JournalRecord>), JournalError> {
         let path = folder.join(NAME);
         let failed = |source| JournalError::Io {
             path: path.clone(),
@@ -86,7 +86,7 @@ impl JournalFile {
         self.compacted_bytes
     }
 
-    pub fn append(&mut self, record: &Record) -> Result<(), JournalError> {
+    pub fn append(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         let written = record.to_line().map_err(io::Error::other).and_then(|line| {
             self.file.write_all(line.as_bytes())?;
             self.file.sync_data()?;
@@ -97,7 +97,10 @@ impl JournalFile {
     }
 
     /// Replaces the file's content in one step: a crash leaves the old one or the new one.
-    pub fn rewrite(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
+    pub fn rewrite(
+        &mut self,
+        records: impl Iterator<Item = JournalRecord>,
+    ) -> Result<(), JournalError> {
         let temporary = self.folder.join(format!("{NAME}.new"));
         let written = private()
             .truncate(true)
@@ -135,7 +138,7 @@ fn private() -> OpenOptions {
 }
 
 /// The records and how many bytes they take; or the number of a damaged line that is not the last.
-fn read(bytes: &[u8]) -> Result<(Vec<Record>, u64), usize> {
+fn read(bytes: &[u8]) -> Result<(Vec<JournalRecord>, u64), usize> {
     let mut records = Vec::new();
     let mut whole_bytes = 0;
     let mut rest = bytes;
@@ -144,7 +147,10 @@ fn read(bytes: &[u8]) -> Result<(Vec<Record>, u64), usize> {
             break;
         };
         let (line, following) = (&rest[..end], &rest[end + 1..]);
-        match std::str::from_utf8(line).ok().and_then(Record::from_line) {
+        match std::str::from_utf8(line)
+            .ok()
+            .and_then(JournalRecord::from_line)
+        {
             Some(record) => records.push(record),
             // Blocks of a file may reach the disk out of order, so a torn end can have its newline.
             None if following.is_empty() => break,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Sandbox;
-use super::guard::{Compared, Protected};
+use super::guard::{Comparison, GuardedPaths};
 use crate::options::{Bounds, Network};
 
 /// Absolute paths without links, as they are called outside.
@@ -28,10 +28,10 @@ pub(crate) struct Boundary {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct SupervisorJob {
     pub sandbox: Sandbox,
     pub boundary: Boundary,
-    pub protected: Protected,
+    pub protected: GuardedPaths,
     pub bounds: Bounds,
     pub command: String,
     pub folder: PathBuf,
@@ -44,14 +44,14 @@ pub(crate) struct Job {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
     /// Run a command and stay until everything it started has ended.
-    Supervise(Box<Job>),
+    Supervise(Box<SupervisorJob>),
     /// Give up rights and become the command.
-    Enter(Box<Entry>),
+    Enter(Box<CommandSetup>),
 }
 
 /// What the process that becomes the command needs to know.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct CommandSetup {
     pub rights: Rights,
     pub bounds: Bounds,
     pub command: String,
@@ -75,7 +75,7 @@ pub(super) enum Rights {
 /// What the supervising process says back, one JSON line each.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Report {
+pub(super) enum SupervisorReport {
     Started,
     NotStarted(String),
     /// Which limit the command passed; before its end is told.
@@ -83,7 +83,7 @@ pub(super) enum Report {
     /// Everything that the command started has ended; protected paths are compared now.
     Comparing,
     /// What was put back; before the end is told.
-    Compared(Compared),
+    Compared(Comparison),
     Exited(i32),
     Signalled(i32),
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 
-use super::boundary::{Entry, Rights};
+use super::boundary::{CommandSetup, Rights};
 use crate::options::Bounds;
 
 const SHELLS: [(&str, &[&str]); 2] = [
@@ -28,15 +28,15 @@ const NICENESS: i32 = 10;
 const OUT_OF_MEMORY_SCORE: &str = "500";
 
 /// Returns only if it failed.
-pub(super) fn enter(entry: Entry) -> io::Error {
+pub(super) fn enter(entry: CommandSetup) -> io::Error {
     match prepared(entry) {
         Ok(mut command) => command.exec(),
         Err(error) => error,
     }
 }
 
-fn prepared(entry: Entry) -> io::Result<Command> {
-    let Entry {
+fn prepared(entry: CommandSetup) -> io::Result<Command> {
+    let CommandSetup {
         rights,
         bounds,
         command,

@@ -22,9 +22,9 @@ use cap_std::fs::Dir;
 use codelab_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use baseline::{Baseline, Gate};
-use baseline::{Record, Running};
-use find::{Found, Identity, Kept, MAX_ENTRIES};
+pub(crate) use baseline::{Baseline, RecordLock};
+use baseline::{BaselineRecord, Running};
+use find::{FileIdentity, FoundPaths, Kept, MAX_ENTRIES};
 use rebase::is_rebase_list;
 pub(crate) use repositories::repositories;
 use restore::Removed;
@@ -38,7 +38,7 @@ const MAX_NAMED: usize = 10;
 
 /// What is guarded for one command. Paths are relative to the root.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Protected {
+pub(crate) struct GuardedPaths {
     pub root: PathBuf,
     /// Patterns beyond the policy's own.
     pub patterns: Vec<String>,
@@ -60,23 +60,23 @@ pub(crate) struct Protected {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub path: String,
-    pub done: Done,
+    pub done: GuardedChange,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Done {
+pub(crate) enum GuardedChange {
     /// The command created it.
-    Removed(Gone),
+    Removed(RemovedTo),
     /// The command changed or deleted it; it is as it was. With what was there instead.
-    PutBack(Vec<Gone>),
+    PutBack(Vec<RemovedTo>),
     Failed(String),
 }
 
 /// What became of something that must not stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Gone {
+pub(crate) enum RemovedTo {
     MovedTo(String),
     /// It was too much to be copied to another file system.
     Deleted,
@@ -84,7 +84,7 @@ pub(crate) enum Gone {
 
 /// What a comparison found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Compared {
+pub(crate) struct Comparison {
     pub changes: Vec<Change>,
     /// What the person should know, though the command need not have done it.
     pub warnings: Vec<String>,
@@ -92,24 +92,24 @@ pub(crate) struct Compared {
 
 pub(super) struct Guard {
     root: Dir,
-    protected: Protected,
+    protected: GuardedPaths,
     policy: Policy,
     baseline: Baseline,
     running: Running,
     /// What this command began with. Others may have changed the record since.
-    before: Record,
+    before: BaselineRecord,
     warnings: Vec<String>,
     /// The mode of the root itself.
     mode: u32,
     /// Of a linked worktree's repository, what makes git run programs.
     outer_parts: Vec<PathBuf>,
     /// What a mount keeps from being changed.
-    mounted: BTreeMap<PathBuf, Vec<Identity>>,
+    mounted: BTreeMap<PathBuf, Vec<FileIdentity>>,
 }
 
 impl Guard {
     /// The gate is to be kept until the command has begun.
-    pub fn look(protected: Protected) -> io::Result<(Self, Gate)> {
+    pub fn look(protected: GuardedPaths) -> io::Result<(Self, RecordLock)> {
         let root = Dir::open_ambient_dir(&protected.root, ambient_authority())?;
         let policy = protected
             .patterns
@@ -120,7 +120,7 @@ impl Guard {
         let gate = baseline.gate()?;
         let outer_parts = outer_parts(&root, &protected)?;
         let (running, before, left) = gate.begin(protected.git, || {
-            let mut found = find::find(&root, &policy, &protected, find::Content::Kept);
+            let mut found = find::find(&root, &policy, &protected, find::ReadContent::Kept);
             if is_cover(&root) {
                 found.entries.remove(Path::new(GIT));
                 return Ok((found, None));
@@ -195,20 +195,20 @@ impl Guard {
     }
 
     /// Once nothing of the command runs any more.
-    pub fn compare(self) -> Compared {
-        let mut compared = Compared {
+    pub fn compare(self) -> Comparison {
+        let mut compared = Comparison {
             changes: Vec::new(),
             warnings: self.warnings.clone(),
         };
         if let Err(error) = self.put_back(&mut compared) {
             let path = self.protected.root.to_string_lossy().into_owned();
-            let done = Done::Failed(format!("protected paths were not compared: {error}"));
+            let done = GuardedChange::Failed(format!("protected paths were not compared: {error}"));
             compared.changes.push(Change { path, done });
         }
         compared
     }
 
-    fn put_back(&self, compared: &mut Compared) -> io::Result<()> {
+    fn put_back(&self, compared: &mut Comparison) -> io::Result<()> {
         let gate = self.baseline.gate()?;
         let is_last = self.running.is_last();
         let missing = || io::Error::other("the record of what was there before is gone");
@@ -221,7 +221,7 @@ impl Guard {
         if find::mode_of(&self.root)? != self.mode {
             // Without it the next command may not even start.
             let done = find::set_mode(&self.root, self.mode)
-                .map_or_else(failed, |()| Done::PutBack(Vec::new()));
+                .map_or_else(failed, |()| GuardedChange::PutBack(Vec::new()));
             compared.changes.push(change(Path::new("."), done));
         }
         let before = &record.found;
@@ -230,7 +230,7 @@ impl Guard {
                 &self.root,
                 &self.policy,
                 &self.protected,
-                find::Content::Compared(before),
+                find::ReadContent::Compared(before),
             )
         };
         let mut after = find();
@@ -238,7 +238,7 @@ impl Guard {
         if let Some(moved) = self.moved_git(&record, &after) {
             let done = removed
                 .bring_back(&moved, Path::new(GIT))
-                .map_or_else(failed, Done::PutBack);
+                .map_or_else(failed, GuardedChange::PutBack);
             compared.changes.push(change(Path::new(GIT), done));
             after = find();
         }
@@ -247,7 +247,9 @@ impl Guard {
             if !is_last && path == Path::new(GIT) && is_cover(&self.root) {
                 continue;
             }
-            let done = removed.take(&path).map_or_else(failed, Done::Removed);
+            let done = removed
+                .take(&path)
+                .map_or_else(failed, GuardedChange::Removed);
             compared.changes.push(change(&path, done));
         }
         for (path, kept) in before
@@ -261,7 +263,7 @@ impl Guard {
             }
             let done = removed
                 .put_back(path, kept, found)
-                .map_or_else(failed, Done::PutBack);
+                .map_or_else(failed, GuardedChange::PutBack);
             compared.changes.push(change(path, done));
         }
         self.clear_rebase_lists(&record, &after, &mut removed, compared);
@@ -271,7 +273,7 @@ impl Guard {
         {
             compared.changes.push(change(
                 path,
-                Done::Failed("it makes git run programs: look at it".to_owned()),
+                GuardedChange::Failed("it makes git run programs: look at it".to_owned()),
             ));
         }
         incomplete(before, &after, compared);
@@ -284,10 +286,10 @@ impl Guard {
     /// An interrupted rebase may go on, without programs that nobody put into its list before.
     fn clear_rebase_lists(
         &self,
-        record: &Record,
-        after: &Found,
+        record: &BaselineRecord,
+        after: &FoundPaths,
         removed: &mut Removed<'_>,
-        compared: &mut Compared,
+        compared: &mut Comparison,
     ) {
         for (path, now) in after
             .entries
@@ -301,14 +303,14 @@ impl Guard {
             if let Some(rest) = rebase::without_programs(now, before) {
                 let done = removed
                     .put_back(path, &rest, Some(now))
-                    .map_or_else(failed, Done::PutBack);
+                    .map_or_else(failed, GuardedChange::PutBack);
                 compared.changes.push(change(path, done));
             }
         }
     }
 
     /// What is there now and was not before; of a folder, the folder alone.
-    fn appeared(&self, record: &Record, after: &Found) -> Vec<PathBuf> {
+    fn appeared(&self, record: &BaselineRecord, after: &FoundPaths) -> Vec<PathBuf> {
         let before = &record.found.entries;
         let is_new = |path: &&PathBuf| {
             !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path)
@@ -323,7 +325,7 @@ impl Guard {
     }
 
     /// Where the git folder is now, if the command gave it another name.
-    fn moved_git(&self, record: &Record, after: &Found) -> Option<PathBuf> {
+    fn moved_git(&self, record: &BaselineRecord, after: &FoundPaths) -> Option<PathBuf> {
         let identity = |path: &Path| find::identity_of(&self.root, path).ok();
         record
             .git
@@ -336,7 +338,7 @@ impl Guard {
     }
 
     /// Whether the command cannot have changed it, so that a change came from the person and stays.
-    fn is_held(&self, record: &Record, path: &Path) -> bool {
+    fn is_held(&self, record: &BaselineRecord, path: &Path) -> bool {
         // The git folder is read-only as a whole.
         if path.starts_with(GIT) && !record.is_git_writable {
             return record.git.is_some()
@@ -344,7 +346,7 @@ impl Guard {
         }
         // A mount holds as long as it and the folders above it are the same. Somebody outside can
         // replace what it lies on, and then it is gone. Other commands may not have it.
-        let is_same = |mounted: &Path, then: &Vec<Identity>| {
+        let is_same = |mounted: &Path, then: &Vec<FileIdentity>| {
             find::identities(&self.root, mounted).is_ok_and(|now| now == *then)
         };
         !record.is_shared
@@ -362,7 +364,7 @@ fn is_cover(root: &Dir) -> bool {
         .is_ok_and(|mut inside| inside.next().is_none())
 }
 
-fn change(path: &Path, done: Done) -> Change {
+fn change(path: &Path, done: GuardedChange) -> Change {
     Change {
         path: path.to_string_lossy().into_owned(),
         done,
@@ -370,9 +372,11 @@ fn change(path: &Path, done: Done) -> Change {
 }
 
 /// What could not be looked at, where that may be the command's doing.
-fn incomplete(before: &Found, after: &Found, compared: &mut Compared) {
+fn incomplete(before: &FoundPaths, after: &FoundPaths, compared: &mut Comparison) {
     for path in after.unreadable.difference(&before.unreadable) {
-        let done = Done::Failed("it cannot be read, so that nothing in it was compared".to_owned());
+        let done = GuardedChange::Failed(
+            "it cannot be read, so that nothing in it was compared".to_owned(),
+        );
         compared.changes.push(change(path, done));
     }
     let text = format!(
@@ -382,13 +386,13 @@ fn incomplete(before: &Found, after: &Found, compared: &mut Compared) {
         (_, true) => {}
         (true, false) => compared
             .changes
-            .push(change(Path::new("."), Done::Failed(text))),
+            .push(change(Path::new("."), GuardedChange::Failed(text))),
         (false, false) => compared.warnings.push(text),
     }
 }
 
 /// What an earlier command may have changed whose supervisor was ended before it compared.
-fn not_compared(left: &Found, now: &Found) -> Option<String> {
+fn not_compared(left: &FoundPaths, now: &FoundPaths) -> Option<String> {
     let is_same = |path: &PathBuf, kept: &Kept| {
         now.entries
             .get(path)
@@ -418,7 +422,7 @@ fn not_compared(left: &Found, now: &Found) -> Option<String> {
 
 /// The repository of a linked worktree lies outside the root, so that only its parts by name can be
 /// looked at.
-fn outer_parts(root: &Dir, protected: &Protected) -> io::Result<Vec<PathBuf>> {
+fn outer_parts(root: &Dir, protected: &GuardedPaths) -> io::Result<Vec<PathBuf>> {
     if protected.git == GitAccess::Read {
         return Ok(Vec::new());
     }
@@ -429,8 +433,8 @@ fn outer_parts(root: &Dir, protected: &Protected) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-fn failed(error: io::Error) -> Done {
-    Done::Failed(error.to_string())
+fn failed(error: io::Error) -> GuardedChange {
+    GuardedChange::Failed(error.to_string())
 }
 
 #[cfg(test)]
@@ -443,16 +447,16 @@ mod tests {
     fn what_was_left_out_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let root = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let protected = Protected {
+        let protected = GuardedPaths {
             root: folder.path().to_owned(),
-            ..Protected::default()
+            ..GuardedPaths::default()
         };
         let look = |max_entries| {
             find::find_up_to(
                 &root,
                 &Policy::default(),
                 &protected,
-                find::Content::Kept,
+                find::ReadContent::Kept,
                 max_entries,
             )
         };
@@ -461,8 +465,8 @@ mod tests {
         }
         let (all, some) = (look(100), look(3));
         assert!(all.is_complete && !some.is_complete);
-        let told = |before: &Found, after: &Found| {
-            let mut compared = Compared::default();
+        let told = |before: &FoundPaths, after: &FoundPaths| {
+            let mut compared = Comparison::default();
             incomplete(before, after, &mut compared);
             (compared.changes.len(), compared.warnings.len())
         };

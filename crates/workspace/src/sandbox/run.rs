@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Report, Request};
-use super::guard::Compared;
-use super::{Job, Launcher, Sandbox};
-use crate::options::Limits;
+use super::boundary::{ENTER_FAILED, ENTER_FAILED_CODE, Request, SupervisorReport};
+use super::guard::Comparison;
+use super::{Launcher, Sandbox, SupervisorJob};
+use crate::options::WorkspaceLimits;
 use crate::output::HeadTail;
 
 /// How long a supervisor gets to end a command's processes and itself.
@@ -33,20 +33,20 @@ const OUTPUT_PIECE_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub ending: Ending,
+    pub ending: CommandEnd,
     pub stdout: String,
     pub stderr: String,
     pub is_truncated: bool,
     /// The limit that the command passed.
     pub limited: Option<String>,
     /// What it changed of protected paths, and what was done about that.
-    pub compared: Compared,
+    pub compared: Comparison,
     /// It ran, and whether it changed protected paths is not known.
     pub is_not_compared: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CommandEnd {
     Exited(i32),
     Signalled(i32),
     TimedOut,
@@ -58,20 +58,20 @@ pub(crate) enum Ending {
 
 pub(crate) async fn run(
     launcher: &Launcher,
-    job: &Job,
+    job: &SupervisorJob,
     time_limit: Duration,
     cancel: &CancellationToken,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
 ) -> Finished {
     match start(launcher) {
         Ok((child, line)) => follow(child, line, job, time_limit, cancel, limits).await,
         Err(error) => Finished {
-            ending: Ending::NotStarted(format!("{}: {error}", launcher.program.display())),
+            ending: CommandEnd::NotStarted(format!("{}: {error}", launcher.program.display())),
             stdout: String::new(),
             stderr: String::new(),
             is_truncated: false,
             limited: None,
-            compared: Compared::default(),
+            compared: Comparison::default(),
             is_not_compared: false,
         },
     }
@@ -94,18 +94,18 @@ fn start(launcher: &Launcher) -> io::Result<(Child, UnixStream)> {
 async fn follow(
     mut child: Child,
     mut line: UnixStream,
-    job: &Job,
+    job: &SupervisorJob,
     time_limit: Duration,
     cancel: &CancellationToken,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
 ) -> Finished {
     let stdout = collect(child.stdout.take(), limits);
     let stderr = collect(child.stderr.take(), limits);
     let mut reports = Reports::default();
     let stopped = async {
         tokio::select! {
-            () = tokio::time::sleep(time_limit) => Ending::TimedOut,
-            () = cancel.cancelled() => Ending::Cancelled,
+            () = tokio::time::sleep(time_limit) => CommandEnd::TimedOut,
+            () = cancel.cancelled() => CommandEnd::Cancelled,
         }
     };
     let ending = converse(&mut line, job, &mut reports, stopped).await;
@@ -115,15 +115,15 @@ async fn follow(
     let (stderr, is_stderr_cut) = stderr.finish().await;
     let ending = match ending {
         // Bubblewrap itself fails like a command would; only it speaks like this.
-        Ending::Exited(1)
+        CommandEnd::Exited(1)
             if matches!(job.sandbox, Sandbox::Bwrap { .. }) && stderr.starts_with("bwrap: ") =>
         {
-            Ending::NotStarted(stderr.lines().next().unwrap_or_default().to_owned())
+            CommandEnd::NotStarted(stderr.lines().next().unwrap_or_default().to_owned())
         }
-        Ending::Exited(code)
+        CommandEnd::Exited(code)
             if code == i32::from(ENTER_FAILED_CODE) && stderr.starts_with(ENTER_FAILED) =>
         {
-            Ending::NotStarted(
+            CommandEnd::NotStarted(
                 stderr
                     .trim_start_matches(ENTER_FAILED)
                     .trim_end()
@@ -160,33 +160,33 @@ struct Reports {
     /// The last report came.
     is_ended: bool,
     limited: Option<String>,
-    compared: Compared,
+    compared: Comparison,
 }
 
 impl Reports {
     /// The end, if this report is the last one.
-    fn add(&mut self, report: &str) -> Option<Ending> {
+    fn add(&mut self, report: &str) -> Option<CommandEnd> {
         let ending = match serde_json::from_str(report) {
-            Ok(Report::Started) => {
+            Ok(SupervisorReport::Started) => {
                 self.is_started = true;
                 return None;
             }
-            Ok(Report::Comparing) => {
+            Ok(SupervisorReport::Comparing) => {
                 self.is_comparing = true;
                 return None;
             }
-            Ok(Report::Limited(limit)) => {
+            Ok(SupervisorReport::Limited(limit)) => {
                 self.limited = Some(limit);
                 return None;
             }
-            Ok(Report::Compared(compared)) => {
+            Ok(SupervisorReport::Compared(compared)) => {
                 self.compared = compared;
                 return None;
             }
-            Ok(Report::NotStarted(reason)) => Ending::NotStarted(reason),
-            Ok(Report::Exited(code)) => Ending::Exited(code),
-            Ok(Report::Signalled(signal)) => Ending::Signalled(signal),
-            Err(error) => return Some(Ending::NotStarted(error.to_string())),
+            Ok(SupervisorReport::NotStarted(reason)) => CommandEnd::NotStarted(reason),
+            Ok(SupervisorReport::Exited(code)) => CommandEnd::Exited(code),
+            Ok(SupervisorReport::Signalled(signal)) => CommandEnd::Signalled(signal),
+            Err(error) => return Some(CommandEnd::NotStarted(error.to_string())),
         };
         self.is_ended = true;
         Some(ending)
@@ -196,23 +196,23 @@ impl Reports {
 /// A step of a conversation with the supervisor.
 enum Step {
     Comparing,
-    Over(Ending),
+    Over(CommandEnd),
 }
 
 async fn converse(
     line: &mut UnixStream,
-    job: &Job,
+    job: &SupervisorJob,
     reports: &mut Reports,
-    stopped: impl Future<Output = Ending>,
-) -> Ending {
+    stopped: impl Future<Output = CommandEnd>,
+) -> CommandEnd {
     let mut text = match serde_json::to_string(&Request::Supervise(Box::new(job.clone()))) {
         Ok(text) => text,
-        Err(error) => return Ending::NotStarted(error.to_string()),
+        Err(error) => return CommandEnd::NotStarted(error.to_string()),
     };
     text.push('\n');
     let (reading, mut writing) = line.split();
     if let Err(error) = writing.write_all(text.as_bytes()).await {
-        return Ending::NotStarted(error.to_string());
+        return CommandEnd::NotStarted(error.to_string());
     }
     let mut lines = BufReader::new(reading).lines();
     let mut next_step = async || {
@@ -227,8 +227,8 @@ async fn converse(
         }
         let is_started = reports.is_started;
         Step::Over(match is_started {
-            true => Ending::Lost,
-            false => Ending::NotStarted("the supervising process ended".to_owned()),
+            true => CommandEnd::Lost,
+            false => CommandEnd::NotStarted("the supervising process ended".to_owned()),
         })
     };
     let stopped = tokio::select! {
@@ -248,7 +248,7 @@ async fn converse(
     match (timeout(COMPARING_TIMEOUT, next_step()).await, stopped) {
         (_, Some(stopped)) => stopped,
         (Ok(Step::Over(ending)), None) => ending,
-        (Ok(Step::Comparing) | Err(_), None) => Ending::Lost,
+        (Ok(Step::Comparing) | Err(_), None) => CommandEnd::Lost,
     }
 }
 
@@ -276,7 +276,10 @@ struct Collected {
     limits: (usize, usize),
 }
 
-fn collect(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, limits: &Limits) -> Collected {
+fn collect(
+    pipe: Option<impl AsyncRead + Unpin + Send + 'static>,
+    limits: &WorkspaceLimits,
+) -> Collected {
     let limits = (limits.output_head_bytes, limits.output_tail_bytes);
     let output = Arc::new(Mutex::new(HeadTail::new(limits.0, limits.1)));
     let task = tokio::spawn(read_all(pipe, Arc::clone(&output)));

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::view;
-use crate::options::Options;
+use crate::options::WorkspaceOptions;
 
 /// Beneath the home folder.
 const IN_HOME: &[&str] = &[
@@ -101,7 +101,7 @@ const OF_SYSTEM: &[&str] = &[
 ];
 
 /// Everything hidden from tools and commands, whether it exists or not.
-pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
+pub(crate) fn hidden(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let home = options
         .home
         .iter()

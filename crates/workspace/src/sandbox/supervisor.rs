@@ -15,10 +15,11 @@ use std::thread;
 use rustix::process::Pid;
 
 use super::boundary::{
-    ENTER_FAILED, ENTER_FAILED_CODE, Entry, Job, MAX_REQUEST_BYTES, Report, Request, Rights,
+    CommandSetup, ENTER_FAILED, ENTER_FAILED_CODE, MAX_REQUEST_BYTES, Request, Rights,
+    SupervisorJob, SupervisorReport,
 };
 use super::cgroup::Group;
-use super::guard::{Compared, Guard};
+use super::guard::{Comparison, Guard};
 use super::processes::{self, Reap};
 use super::watch::Watch;
 use super::{Sandbox, bwrap, enter};
@@ -50,7 +51,7 @@ fn read_request() -> io::Result<Request> {
     serde_json::from_str(&text).map_err(io::Error::other)
 }
 
-fn supervise(mut job: Job) -> io::Result<()> {
+fn supervise(mut job: SupervisorJob) -> io::Result<()> {
     let mut line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     // A session without a terminal: a command can neither ask the user for a password nor type for
     // them.
@@ -62,11 +63,11 @@ fn supervise(mut job: Job) -> io::Result<()> {
     let group = Group::make(&job.bounds);
     let (guard, mut child) = match begin(&mut job, group.as_ref()) {
         Ok(begun) => begun,
-        Err(error) => return report(&mut line, &Report::NotStarted(error.to_string())),
+        Err(error) => return report(&mut line, &SupervisorReport::NotStarted(error.to_string())),
     };
     // From here to the end nothing may return early: the command runs. A client that is gone is
     // noticed by the thread.
-    let started = report(&mut line, &Report::Started);
+    let started = report(&mut line, &SupervisorReport::Started);
     thread::spawn(move || {
         await_end(owner);
         processes::end_descendants(Reap::No);
@@ -88,19 +89,19 @@ fn supervise(mut job: Job) -> io::Result<()> {
     let passed = passed.or_else(|| limit_of(status.as_ref().ok(), &job));
     drop(group);
     // A client that is gone does not hear this; the comparing is done all the same.
-    let _ = report(&mut line, &Report::Comparing);
+    let _ = report(&mut line, &SupervisorReport::Comparing);
     let compared = guard.map(Guard::compare).unwrap_or_default();
     started?;
     if let Some(limit) = passed {
-        report(&mut line, &Report::Limited(limit))?;
+        report(&mut line, &SupervisorReport::Limited(limit))?;
     }
-    if compared != Compared::default() {
-        report(&mut line, &Report::Compared(compared))?;
+    if compared != Comparison::default() {
+        report(&mut line, &SupervisorReport::Compared(compared))?;
     }
     report(&mut line, &ended(status?))
 }
 
-fn report(line: &mut UnixStream, report: &Report) -> io::Result<()> {
+fn report(line: &mut UnixStream, report: &SupervisorReport) -> io::Result<()> {
     let mut text = serde_json::to_string(report).map_err(io::Error::other)?;
     text.push('\n');
     line.write_all(text.as_bytes())
@@ -112,16 +113,16 @@ fn await_end(mut line: UnixStream) {
     while line.read(&mut nothing).is_ok_and(|length| length > 0) {}
 }
 
-fn ended(status: ExitStatus) -> Report {
+fn ended(status: ExitStatus) -> SupervisorReport {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Report::Exited(code),
-        (None, signal) => Report::Signalled(signal.unwrap_or_default()),
+        (Some(code), _) => SupervisorReport::Exited(code),
+        (None, signal) => SupervisorReport::Signalled(signal.unwrap_or_default()),
     }
 }
 
 /// The limits that the kernel enforces itself end a process by a signal of their own, which the
 /// shell passes on.
-fn limit_of(status: Option<&ExitStatus>, job: &Job) -> Option<String> {
+fn limit_of(status: Option<&ExitStatus>, job: &SupervisorJob) -> Option<String> {
     let status = status?;
     let signal = status
         .signal()
@@ -135,7 +136,7 @@ fn limit_of(status: Option<&ExitStatus>, job: &Job) -> Option<String> {
     }
 }
 
-fn begin(job: &mut Job, group: Option<&Group>) -> io::Result<(Option<Guard>, Child)> {
+fn begin(job: &mut SupervisorJob, group: Option<&Group>) -> io::Result<(Option<Guard>, Child)> {
     let (mut guard, gate) = match job.sandbox {
         Sandbox::None => (None, None),
         Sandbox::Bwrap { .. } | Sandbox::Landlock => {
@@ -161,7 +162,7 @@ fn begin(job: &mut Job, group: Option<&Group>) -> io::Result<(Option<Guard>, Chi
 }
 
 /// Starts this program once more; that process gives up its rights and becomes the command.
-fn start(job: &Job) -> io::Result<Child> {
+fn start(job: &SupervisorJob) -> io::Result<Child> {
     let program = std::env::current_exe()?;
     let arguments = std::env::args_os().skip(1);
     let (mut command, rights) = match &job.sandbox {
@@ -201,7 +202,7 @@ fn start(job: &Job) -> io::Result<Child> {
         ),
         Sandbox::None => (plain(program, arguments), Rights::All),
     };
-    let entry = Entry {
+    let entry = CommandSetup {
         rights,
         bounds: job.bounds,
         command: job.command.clone(),

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::options::Options;
+use crate::options::WorkspaceOptions;
 
 const SYSTEM: [&str; 13] = [
     "/bin",
@@ -124,7 +124,7 @@ pub(crate) fn system() -> Vec<PathBuf> {
 }
 
 /// Absolute paths that exist, without those beneath another one.
-pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
+pub(crate) fn readable(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let home = options.home.as_deref();
     let toolchains = TOOLCHAINS.iter().filter_map(|name| Some(home?.join(name)));
     let named = NAMED_BY.iter().filter_map(env::var_os).map(PathBuf::from);
@@ -146,7 +146,7 @@ pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
 
 /// The setting `sandbox.readable`, without links. What is not there is told once, and does not keep
 /// commands from running.
-fn named_by_person(options: &Options) -> Vec<PathBuf> {
+fn named_by_person(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let real = |path: &PathBuf| match path.canonicalize() {
         Ok(path) => Some(path),
         Err(error) => {
@@ -184,7 +184,7 @@ fn real(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
 
 /// What an ordinary user could not read of settings and of programs installed by hand, such as host
 /// keys and passwords. A superuser is their owner, and stays it behind the wall.
-pub(crate) fn superuser_only(options: &Options) -> Vec<PathBuf> {
+pub(crate) fn superuser_only(options: &WorkspaceOptions) -> Vec<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
     }
@@ -260,7 +260,7 @@ mod tests {
             program: PathBuf::new(),
             arguments: Vec::new(),
         };
-        let mut options = Options::new(launcher);
+        let mut options = WorkspaceOptions::new(launcher);
         options.readable = vec![real.join("link"), real.join("missing")];
         assert_eq!(named_by_person(&options), [real.join("tools")]);
     }

@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Refusal;
-use crate::options::{Bounds, Limits, Network, Options};
+use crate::error::ToolRefusal;
+use crate::options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
-use crate::sandbox::git::settings::{self, Identity};
+use crate::sandbox::git::settings::{self, Committer};
 use crate::sandbox::git::{self, GitAccess};
-use crate::sandbox::guard::{Baseline, Change, Done, Gate, Gone};
+use crate::sandbox::guard::{Baseline, Change, GuardedChange, RecordLock, RemovedTo};
 use crate::sandbox::{
-    Boundary, Ending, Finished, Job, Launcher, Protected, Sandbox, environment, run, view,
+    Boundary, CommandEnd, Finished, GuardedPaths, Launcher, Sandbox, SupervisorJob, environment,
+    run, view,
 };
 
 /// Beneath the data folder.
@@ -40,16 +41,16 @@ pub(crate) struct Commands {
     patterns: Vec<String>,
     removed_to: PathBuf,
     baselines: PathBuf,
-    identity: Identity,
+    identity: Committer,
     environment: Vec<String>,
-    limits: Limits,
+    limits: WorkspaceLimits,
     bounds: Bounds,
 }
 
 impl Commands {
-    pub fn new(options: Options, hidden: Vec<PathBuf>) -> Self {
+    pub fn new(options: WorkspaceOptions, hidden: Vec<PathBuf>) -> Self {
         let readable = view::readable(&options);
-        let Options {
+        let WorkspaceOptions {
             sandbox,
             launcher,
             network,
@@ -71,7 +72,7 @@ impl Commands {
         Self {
             removed_to: own.join(REMOVED),
             baselines: own.join(BASELINES),
-            identity: Identity::of_person(home.as_deref()),
+            identity: Committer::of_person(home.as_deref()),
             patterns: added_patterns(&policy),
             sandbox,
             launcher,
@@ -88,11 +89,11 @@ impl Commands {
 
     /// Held while a tool writes a file: no command begins or ends in between, and those that run
     /// are not taken for the writer.
-    pub fn gate(&self, root: &Root) -> Result<Option<Gate>, Refusal> {
+    pub fn gate(&self, root: &Root) -> Result<Option<RecordLock>, ToolRefusal> {
         if self.sandbox.is_none() {
             return Ok(None);
         }
-        let failed = |source| Refusal::Io {
+        let failed = |source| ToolRefusal::Io {
             what: "the record of protected paths".to_owned(),
             source,
         };
@@ -107,7 +108,7 @@ impl Commands {
     }
 
     /// Where nothing is behind a wall, nothing is guarded either: every command asks.
-    fn guarded(&self, root: &Root, access: GitAccess) -> std::io::Result<(Boundary, Protected)> {
+    fn guarded(&self, root: &Root, access: GitAccess) -> std::io::Result<(Boundary, GuardedPaths)> {
         let absolute = |paths: Vec<PathBuf>| {
             paths
                 .into_iter()
@@ -121,14 +122,14 @@ impl Commands {
             network: self.network,
             ..Boundary::default()
         };
-        let mut protected = Protected {
+        let mut protected = GuardedPaths {
             root: root.path().to_owned(),
             patterns: self.patterns.clone(),
             left_out: root.private().to_vec(),
             git: access,
             removed_to: self.removed_to.clone(),
             baselines: self.baselines.clone(),
-            ..Protected::default()
+            ..GuardedPaths::default()
         };
         if self.sandbox.is_none() {
             return Ok((boundary, protected));
@@ -174,8 +175,8 @@ fn added_patterns(policy: &Policy) -> Vec<String> {
 }
 
 /// A command that is ready to run, and the folder for its temporary files.
-pub(crate) struct Prepared {
-    job: Job,
+pub(crate) struct PreparedCommand {
+    job: SupervisorJob,
     timeout_seconds: u64,
     scratch: TempDir,
     /// Because of these the git folder stays read-only.
@@ -195,15 +196,15 @@ pub(crate) fn prepare(
     commands: &Commands,
     call: &ExecuteCommand,
     approved: Approved,
-) -> Result<Prepared, Refusal> {
+) -> Result<PreparedCommand, ToolRefusal> {
     if call.command.contains('\0') {
-        return Err(Refusal::NotStarted(
+        return Err(ToolRefusal::NotStarted(
             "it contains a NUL character".to_owned(),
         ));
     }
     let (_, folder) = root.folder(call.cwd.as_deref().unwrap_or("."))?;
     if !root.is_in_place() {
-        return Err(Refusal::NotStarted(
+        return Err(ToolRefusal::NotStarted(
             "the workspace was moved or replaced".to_owned(),
         ));
     }
@@ -221,14 +222,14 @@ pub(crate) fn prepare(
     };
     let scratch = scratch(root, commands)?;
     let (mut boundary, protected) = commands.guarded(root, access).map_err(|error| {
-        Refusal::NotStarted(format!("the repository cannot be protected: {error}"))
+        ToolRefusal::NotStarted(format!("the repository cannot be protected: {error}"))
     })?;
     boundary
         .writable
         .extend([root.path().to_owned(), scratch.path().to_owned()]);
     boundary.writable.extend(commands.writable.iter().cloned());
     let git = settings::environment(&scratch.path().join(GIT_SETTINGS), access);
-    let job = Job {
+    let job = SupervisorJob {
         sandbox: commands.sandbox.clone(),
         boundary,
         protected,
@@ -241,7 +242,7 @@ pub(crate) fn prepare(
         .timeout_seconds
         .unwrap_or(commands.limits.command_timeout_seconds);
     let timeout_seconds = timeout_seconds.min(commands.limits.command_timeout_max_seconds);
-    Ok(Prepared {
+    Ok(PreparedCommand {
         job,
         timeout_seconds,
         scratch,
@@ -250,8 +251,8 @@ pub(crate) fn prepare(
 }
 
 /// A folder for temporary files, with the settings that git has for a person's.
-fn scratch(root: &Root, commands: &Commands) -> Result<TempDir, Refusal> {
-    let failed = |source| Refusal::Io {
+fn scratch(root: &Root, commands: &Commands) -> Result<TempDir, ToolRefusal> {
+    let failed = |source| ToolRefusal::Io {
         what: "a folder for temporary files".to_owned(),
         source,
     };
@@ -275,10 +276,10 @@ pub(crate) fn programs_of_git(root: &Root, command: &str) -> Vec<String> {
 
 pub(crate) async fn execute(
     commands: &Commands,
-    prepared: Prepared,
+    prepared: PreparedCommand,
     cancel: &CancellationToken,
 ) -> Value {
-    let Prepared {
+    let PreparedCommand {
         job,
         timeout_seconds,
         scratch,
@@ -305,20 +306,20 @@ fn result(
     programs: &[String],
 ) -> Value {
     let (exit_code, mut error) = match finished.ending {
-        Ending::Exited(code) => (Some(code), None),
-        Ending::Signalled(signal) => (
+        CommandEnd::Exited(code) => (Some(code), None),
+        CommandEnd::Signalled(signal) => (
             Some(128 + signal),
             Some(format!("the command was ended by signal {signal}")),
         ),
-        Ending::TimedOut => (
+        CommandEnd::TimedOut => (
             None,
             Some(format!(
                 "the command was stopped after {timeout_seconds} s; everything it started was ended"
             )),
         ),
-        Ending::Cancelled => (None, Some("cancelled".to_owned())),
-        Ending::NotStarted(reason) => (None, Some(Refusal::NotStarted(reason).to_string())),
-        Ending::Lost => (
+        CommandEnd::Cancelled => (None, Some("cancelled".to_owned())),
+        CommandEnd::NotStarted(reason) => (None, Some(ToolRefusal::NotStarted(reason).to_string())),
+        CommandEnd::Lost => (
             None,
             Some("the command's end was not seen: its outcome is unknown".to_owned()),
         ),
@@ -383,11 +384,11 @@ fn explained(commands: &Commands, stderr: &str, programs: &[String]) -> Option<S
 fn described(change: &Change) -> String {
     let path = &change.path;
     match &change.done {
-        Done::Removed(Gone::MovedTo(place)) => format!("{path} was moved to {place}"),
-        Done::Removed(Gone::Deleted) => {
+        GuardedChange::Removed(RemovedTo::MovedTo(place)) => format!("{path} was moved to {place}"),
+        GuardedChange::Removed(RemovedTo::Deleted) => {
             format!("{path} was deleted, since it was too much to be kept")
         }
-        Done::PutBack(instead) => {
+        GuardedChange::PutBack(instead) => {
             let places: Vec<&str> = instead.iter().map(place_of).collect();
             let instead = if places.is_empty() {
                 String::new()
@@ -396,13 +397,13 @@ fn described(change: &Change) -> String {
             };
             format!("{path} was put back{instead}")
         }
-        Done::Failed(error) => format!("{path} could not be put back: {error}"),
+        GuardedChange::Failed(error) => format!("{path} could not be put back: {error}"),
     }
 }
 
-fn place_of(gone: &Gone) -> &str {
+fn place_of(gone: &RemovedTo) -> &str {
     match gone {
-        Gone::MovedTo(place) => place,
-        Gone::Deleted => "deleted",
+        RemovedTo::MovedTo(place) => place,
+        RemovedTo::Deleted => "deleted",
     }
 }

@@ -6,10 +6,10 @@ use cap_std::fs::File;
 use codelab_protocol::ReadFile;
 use serde_json::{Value, json};
 
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
 use crate::root::Root;
-use crate::seen::{Fingerprint, MAX_HASHED_BYTES, Seen};
+use crate::seen::{Fingerprint, MAX_HASHED_BYTES, SeenFiles};
 use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_characters};
 
 /// A range far into a large file is looked for this far.
@@ -17,17 +17,17 @@ const MAX_SCANNED_BYTES: u64 = 1024 * 1024 * 1024;
 
 pub(crate) fn read_file(
     root: &Root,
-    seen: &Seen,
-    limits: &Limits,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
     call: &ReadFile,
-) -> Result<Value, Refusal> {
-    let refused = |error| Refusal::from_io(&call.path, Access::Read, error);
-    let place = root.existing(&call.path, Access::Read)?;
+) -> Result<Value, ToolRefusal> {
+    let refused = |error| ToolRefusal::from_io(&call.path, PathAction::Read, error);
+    let place = root.existing(&call.path, PathAction::Read)?;
     let mut file = place.open_file(&call.path)?;
     let size = file.metadata().map_err(refused)?.len();
     let head = head(&mut file).map_err(refused)?;
     if is_binary(&head) {
-        return Err(Refusal::Binary(call.path.clone()));
+        return Err(ToolRefusal::Binary(call.path.clone()));
     }
     let part = if size <= MAX_HASHED_BYTES {
         let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn read_file(
         let lines = lines(&mut reader, call, limits.read_bytes).map_err(refused)?;
         lines.map(|part| (part, Encoding::sniff(&head)))
     };
-    let (part, encoding) = part.map_err(|lines| Refusal::PastTheEnd {
+    let (part, encoding) = part.map_err(|lines| ToolRefusal::PastTheEnd {
         path: call.path.clone(),
         lines,
     })?;

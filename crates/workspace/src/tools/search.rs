@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::FilePattern;
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
 use crate::root::{Root, open_file};
 use crate::text::shortened;
 use crate::walk::{WalkEnd, walk};
@@ -27,10 +27,10 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 pub(crate) fn search_in_code(
     root: &Root,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     call: &SearchInCode,
     cancel: &CancellationToken,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ToolRefusal> {
     let path = call.path.as_deref().unwrap_or(".");
     let pattern = call.pattern.as_deref().map(FilePattern::new).transpose()?;
     let mut search = Search {
@@ -40,8 +40,8 @@ pub(crate) fn search_in_code(
         cancel,
         matches: Vec::new(),
     };
-    let place = root.existing(path, Access::Read)?;
-    let refused = |error| Refusal::from_io(path, Access::Read, error);
+    let place = root.existing(path, PathAction::Read)?;
+    let refused = |error| ToolRefusal::from_io(path, PathAction::Read, error);
     let end = if place.metadata().map_err(refused)?.is_dir() {
         let folder = place.open_folder().map_err(refused)?;
         walk(root, folder, &place.real, true, cancel, &mut |entry| {
@@ -63,19 +63,19 @@ pub(crate) fn search_in_code(
         }
     };
     if cancel.is_cancelled() {
-        return Err(Refusal::Cancelled);
+        return Err(ToolRefusal::Cancelled);
     }
     match end {
         WalkEnd::Complete => Ok(json!({"success": true, "matches": search.matches})),
         WalkEnd::Cut => Ok(json!({"success": true, "matches": search.matches, "truncated": true})),
-        WalkEnd::Cancelled => Err(Refusal::Cancelled),
+        WalkEnd::Cancelled => Err(ToolRefusal::Cancelled),
     }
 }
 
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
-    limits: &'a Limits,
+    limits: &'a WorkspaceLimits,
     cancel: &'a CancellationToken,
     matches: Vec<Value>,
 }
@@ -112,14 +112,14 @@ impl Search<'_> {
     }
 }
 
-fn matcher(call: &SearchInCode) -> Result<RegexMatcher, Refusal> {
+fn matcher(call: &SearchInCode) -> Result<RegexMatcher, ToolRefusal> {
     RegexMatcherBuilder::new()
         .fixed_strings(!call.regex)
         .crlf(true)
         .size_limit(MAX_EXPRESSION_BYTES)
         .dfa_size_limit(MAX_EXPRESSION_BYTES)
         .build(&call.query)
-        .map_err(|error| Refusal::Pattern {
+        .map_err(|error| ToolRefusal::Pattern {
             pattern: call.query.clone(),
             reason: error.to_string(),
         })

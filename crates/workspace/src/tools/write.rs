@@ -13,10 +13,10 @@ use codelab_policy::{Policy, visible};
 use codelab_protocol::{FileEdit, Timestamp, WriteFile};
 use serde_json::{Value, json};
 
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
-use crate::root::{Place, Root, Target};
-use crate::seen::{Fingerprint, Seen};
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
+use crate::root::{ExistingPath, Root, TargetPath};
+use crate::seen::{Fingerprint, SeenFiles};
 use crate::text::{Encoding, decode, encode, is_binary};
 
 /// A name that is taken is tried again with another.
@@ -24,11 +24,11 @@ const TEMPORARY_NAME_ATTEMPTS: usize = 8;
 
 pub(crate) fn write_file(
     root: &Root,
-    seen: &Seen,
+    seen: &SeenFiles,
     policy: &Policy,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     call: &WriteFile,
-) -> Result<(Value, Written), Refusal> {
+) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(&call.path)?;
     let real = target.real();
     check_visible(policy, &call.path, &real)?;
@@ -37,21 +37,21 @@ pub(crate) fn write_file(
         mode,
         modified,
     } = match target {
-        Target::Existing(place) => replace(&place, seen, limits, call)?,
-        Target::New {
+        TargetPath::Existing(place) => replace(&place, seen, limits, call)?,
+        TargetPath::New {
             base,
             base_real,
             missing,
         } => {
             let Some(content) = &call.content else {
-                return Err(Refusal::Missing(call.path.clone()));
+                return Err(ToolRefusal::Missing(call.path.clone()));
             };
             let (name, folders) = missing
                 .split_last()
-                .ok_or_else(|| Refusal::Missing(call.path.clone()))?;
+                .ok_or_else(|| ToolRefusal::Missing(call.path.clone()))?;
             if !folders.is_empty() && !call.create_dirs {
                 let parent = Path::new(&call.path).parent().unwrap_or(Path::new(""));
-                return Err(Refusal::MissingParent(parent.display().to_string()));
+                return Err(ToolRefusal::MissingParent(parent.display().to_string()));
             }
             let folder =
                 create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
@@ -59,7 +59,7 @@ pub(crate) fn write_file(
                 .iter()
                 .chain(missing.iter().map(OsString::as_os_str))
                 .collect();
-            let place = Place {
+            let place = ExistingPath {
                 folder,
                 name: name.clone(),
                 real,
@@ -78,7 +78,7 @@ pub(crate) fn write_file(
         json!({"success": true, "size": bytes.len(), "timestamp": Timestamp::from(modified)});
     Ok((
         value,
-        Written {
+        WrittenPath {
             real,
             content: Some(bytes),
             mode,
@@ -87,7 +87,7 @@ pub(crate) fn write_file(
 }
 
 /// What a tool wrote, for whoever compares protected paths.
-pub(crate) struct Written {
+pub(crate) struct WrittenPath {
     /// From the root.
     pub real: PathBuf,
     /// None for a folder.
@@ -99,24 +99,24 @@ pub(crate) fn create_directory(
     root: &Root,
     policy: &Policy,
     path: &str,
-) -> Result<(Value, Written), Refusal> {
+) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(path)?;
     let real = target.real();
     check_visible(policy, path, &real)?;
     match target {
-        Target::Existing(place) => {
+        TargetPath::Existing(place) => {
             let is_folder = place.metadata().is_ok_and(|metadata| metadata.is_dir());
             if !is_folder {
-                return Err(Refusal::NotAFolder(path.to_owned()));
+                return Err(ToolRefusal::NotAFolder(path.to_owned()));
             }
         }
-        Target::New { base, missing, .. } => {
+        TargetPath::New { base, missing, .. } => {
             create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
         }
     }
     Ok((
         json!({"success": true}),
-        Written {
+        WrittenPath {
             real,
             content: None,
             mode: 0,
@@ -124,7 +124,7 @@ pub(crate) fn create_directory(
     ))
 }
 
-impl Target {
+impl TargetPath {
     pub fn real(&self) -> PathBuf {
         match self {
             Self::Existing(place) => place.real.clone(),
@@ -140,10 +140,10 @@ impl Target {
 
 /// The policy judged the path as written. If a link leads to something protected, nobody was asked
 /// about that.
-fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), Refusal> {
+fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), ToolRefusal> {
     let real = real.to_string_lossy();
     if policy.protects(&real) && !policy.protects(path) {
-        return Err(Refusal::HiddenProtected {
+        return Err(ToolRefusal::HiddenProtected {
             path: path.to_owned(),
             real: visible(&real),
         });
@@ -152,26 +152,26 @@ fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), Refusal
 }
 
 fn replace(
-    place: &Place,
-    seen: &Seen,
-    limits: &Limits,
+    place: &ExistingPath,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
     call: &WriteFile,
-) -> Result<Stored, Refusal> {
+) -> Result<Stored, ToolRefusal> {
     let path = &call.path;
     let metadata = place
         .metadata()
         .map_err(|error| write_refused(path, error))?;
     if !metadata.is_file() {
-        return Err(Refusal::NotAFile(path.clone()));
+        return Err(ToolRefusal::NotAFile(path.clone()));
     }
     if metadata.permissions().readonly() {
-        return Err(Refusal::WriteDenied(path.clone()));
+        return Err(ToolRefusal::WriteDenied(path.clone()));
     }
     let mut file = place.open_file(path)?;
     let before = Fingerprint::of_file(&mut file)
-        .map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+        .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
     if seen.differs(&place.real, &before) {
-        return Err(Refusal::Changed(path.clone()));
+        return Err(ToolRefusal::Changed(path.clone()));
     }
     let bytes = match (&call.content, &call.edits) {
         (Some(content), _) => content.as_bytes().to_vec(),
@@ -189,13 +189,13 @@ fn replace(
 fn edited(
     file: File,
     metadata: &Metadata,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     path: &str,
     edits: &[FileEdit],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, ToolRefusal> {
     if metadata.len() > limits.write_bytes {
         let (path, size, max_bytes) = (path.to_owned(), metadata.len(), limits.write_bytes);
-        return Err(Refusal::TooLarge {
+        return Err(ToolRefusal::TooLarge {
             path,
             size,
             max_bytes,
@@ -204,21 +204,21 @@ fn edited(
     let mut bytes = Vec::new();
     file.take(limits.write_bytes)
         .read_to_end(&mut bytes)
-        .map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+        .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
     if is_binary(&bytes) {
-        return Err(Refusal::Binary(path.to_owned()));
+        return Err(ToolRefusal::Binary(path.to_owned()));
     }
     let (mut text, encoding) = decode(&bytes);
     if encoding == Encoding::Unknown {
-        return Err(Refusal::UnknownEncoding(path.to_owned()));
+        return Err(ToolRefusal::UnknownEncoding(path.to_owned()));
     }
     for (index, edit) in edits.iter().enumerate() {
         text = apply(&text, edit).map_err(|count| match count {
-            0 => Refusal::EditMissing {
+            0 => ToolRefusal::EditMissing {
                 path: path.to_owned(),
                 number: index + 1,
             },
-            _ => Refusal::EditAmbiguous {
+            _ => ToolRefusal::EditAmbiguous {
                 path: path.to_owned(),
                 number: index + 1,
                 count,
@@ -253,16 +253,16 @@ struct Stored {
 
 /// Writes beside the file and renames. `replaced` is what is expected to be there still.
 fn store(
-    place: &Place,
-    seen: &Seen,
-    limits: &Limits,
+    place: &ExistingPath,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
     path: &str,
     bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
-) -> Result<Stored, Refusal> {
+) -> Result<Stored, ToolRefusal> {
     let size = bytes.len() as u64;
     if size > limits.write_bytes {
-        return Err(Refusal::TooLarge {
+        return Err(ToolRefusal::TooLarge {
             path: path.to_owned(),
             size,
             max_bytes: limits.write_bytes,
@@ -276,7 +276,7 @@ fn store(
             if let Some((_, before)) = replaced {
                 let mut file = place.open_file(path)?;
                 if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
-                    return Err(Refusal::Changed(path.to_owned()));
+                    return Err(ToolRefusal::Changed(path.to_owned()));
                 }
                 place
                     .folder
@@ -285,7 +285,7 @@ fn store(
             } else {
                 name_new(&place.folder, &temporary, &place.name).map_err(|error| {
                     match error.kind() {
-                        io::ErrorKind::AlreadyExists => Refusal::Changed(path.to_owned()),
+                        io::ErrorKind::AlreadyExists => ToolRefusal::Changed(path.to_owned()),
                         _ => refused(error),
                     }
                 })?;
@@ -390,8 +390,8 @@ fn sync_folder(folder: &Dir) -> io::Result<()> {
     folder.open(".")?.sync_all()
 }
 
-fn write_refused(path: &str, error: io::Error) -> Refusal {
-    Refusal::from_io(path, Access::Write, error)
+fn write_refused(path: &str, error: io::Error) -> ToolRefusal {
+    ToolRefusal::from_io(path, PathAction::Write, error)
 }
 
 #[cfg(test)]

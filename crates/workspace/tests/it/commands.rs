@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use codelab_policy::Verdict;
-use codelab_workspace::{Call, Launcher, Limits, Sandbox};
+use codelab_workspace::{Call, Launcher, Sandbox, WorkspaceLimits};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -89,10 +89,10 @@ async fn results_have_code_and_output() {
 #[tokio::test]
 async fn long_output_keeps_its_start_and_its_end() {
     let lab = Lab::with(|options| {
-        options.limits = Limits {
+        options.limits = WorkspaceLimits {
             output_head_bytes: 10,
             output_tail_bytes: 12,
-            ..Limits::default()
+            ..WorkspaceLimits::default()
         }
     });
     let result = lab.command("seq 1 100000").await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use codelab_protocol::UserId;
-use codelab_workspace::{Call, Limits};
+use codelab_workspace::{Call, WorkspaceLimits};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -13,9 +13,9 @@ use crate::lab::{Lab, arguments_of, content, error};
 #[tokio::test]
 async fn files_are_read_whole_in_part_and_within_the_limit() {
     let lab = Lab::with(|options| {
-        options.limits = Limits {
+        options.limits = WorkspaceLimits {
             read_bytes: 20,
-            ..Limits::default()
+            ..WorkspaceLimits::default()
         }
     });
     lab.write("a.txt", "one\ntwo\nthree\n");

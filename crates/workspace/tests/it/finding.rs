@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use codelab_workspace::Limits;
+use codelab_workspace::WorkspaceLimits;
 use serde_json::{Value, json};
 
 use crate::lab::{CANARY, Lab, error};
 
 fn project() -> Lab {
     let lab = Lab::with(|options| {
-        options.limits = Limits {
+        options.limits = WorkspaceLimits {
             matches: 5,
             listed_files: 8,
             match_text_bytes: 30,
-            ..Limits::default()
+            ..WorkspaceLimits::default()
         }
     });
     lab.write(".gitignore", "*.log\n/build/\nsecret/\n!keep.log\n");

@@ -7,9 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use codelab_policy::Verdict;
-use codelab_workspace::{Call, Sandbox};
+use codelab_workspace::Sandbox;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::commands::{marker, running_pids, wait_until};
 use crate::lab::{Lab, arguments_of, error};
@@ -571,7 +570,7 @@ async fn a_data_folder_in_the_workspace_is_left_alone() {
         let (root, data) = (lab.root.clone(), lab.root.join(".codelab"));
         fs::create_dir(&data).unwrap();
         lab.write("src/a.txt", "");
-        let mut options = codelab_workspace::Options::new(crate::lab::launcher());
+        let mut options = codelab_workspace::WorkspaceOptions::new(crate::lab::launcher());
         options.home = Some(lab.home.clone());
         options.data_dir = Some(data.clone());
         options.sandbox = sandbox.clone();

@@ -4,7 +4,7 @@
 use std::fs;
 
 use codelab_protocol::{CallId, Digest, SessionId, Tool};
-use codelab_workspace::{CallKey, Claim, Journal, JournalError};
+use codelab_workspace::{CallKey, Journal, JournalClaim, JournalError};
 use serde_json::json;
 
 fn key(call: &str) -> CallKey {
@@ -14,14 +14,14 @@ fn key(call: &str) -> CallKey {
     }
 }
 
-fn claim() -> Claim {
-    Claim {
+fn claim() -> JournalClaim {
+    JournalClaim {
         tool: Tool::ExecuteCommand,
         digest: Digest::of_bytes(b"x"),
     }
 }
 
-fn names(calls: &[codelab_workspace::OpenCall]) -> Vec<&str> {
+fn names(calls: &[codelab_workspace::UnfinishedCall]) -> Vec<&str> {
     calls.iter().map(|call| call.key.call_id.as_str()).collect()
 }
 

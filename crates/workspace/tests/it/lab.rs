@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use codelab_protocol::{Tool, ToolArguments};
-use codelab_workspace::{Call, Launcher, Options, Sandbox, Workspace};
+use codelab_workspace::{Call, Launcher, Sandbox, Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ impl Lab {
         Self::with(|options| options.sandbox = sandbox.clone())
     }
 
-    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with(change: impl FnOnce(&mut WorkspaceOptions)) -> Self {
         let folder = folder();
         let base = folder.path().canonicalize().unwrap();
         let [root, outside, home, data] =
@@ -58,7 +58,7 @@ impl Lab {
             fs::create_dir(folder).unwrap();
         }
         fs::write(outside.join("secret.txt"), CANARY).unwrap();
-        let mut options = Options::new(launcher());
+        let mut options = WorkspaceOptions::new(launcher());
         options.home = Some(home.clone());
         options.data_dir = Some(data.clone());
         change(&mut options);
@@ -73,8 +73,8 @@ impl Lab {
         }
     }
 
-    fn options(&self, sandbox: &Sandbox) -> Options {
-        let mut options = Options::new(launcher());
+    fn options(&self, sandbox: &Sandbox) -> WorkspaceOptions {
+        let mut options = WorkspaceOptions::new(launcher());
         options.home = Some(self.home.clone());
         options.data_dir = Some(self.data.clone());
         options.sandbox = sandbox.clone();
@@ -94,7 +94,7 @@ impl Lab {
     }
 
     /// The same folders with another root.
-    pub fn moved_to(self, root: PathBuf, options: Options) -> Self {
+    pub fn moved_to(self, root: PathBuf, options: WorkspaceOptions) -> Self {
         Self {
             workspace: Workspace::open(&root, options).unwrap(),
             root,

@@ -2,6 +2,11 @@
 
 use std::fs;
 
+use codelab_workspace::{Call, Sandbox};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::wait_until;
 use crate::guarded::{assert_as_it_was, project};
 use crate::lab::{Lab, arguments_of, error};
 use crate::walls::walls;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use codelab_protocol::Tool;
-use codelab_workspace::{Options, Workspace};
+use codelab_workspace::{Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 
 use crate::lab::{CANARY, Lab, content, error, launcher};
@@ -201,7 +201,7 @@ async fn private_files_inside_the_workspace_do_not_exist_for_tools() {
     fs::create_dir_all(home.join("project/data")).unwrap();
     fs::write(home.join("project/data/codelab.key"), CANARY).unwrap();
     std::os::unix::fs::symlink("project/data", home.join("shortcut")).unwrap();
-    let mut options = Options::new(launcher());
+    let mut options = WorkspaceOptions::new(launcher());
     options.home = Some(home.clone());
     options.data_dir = Some(home.join("shortcut"));
     let lab = lab.moved_to(home, options);
@@ -266,7 +266,7 @@ async fn the_root_is_the_folder_that_was_opened() {
 fn the_whole_file_system_is_no_workspace() {
     for root in ["/", "/no/such/folder"] {
         assert!(
-            Workspace::open(root, Options::new(launcher())).is_err(),
+            Workspace::open(root, WorkspaceOptions::new(launcher())).is_err(),
             "{root}"
         );
     }

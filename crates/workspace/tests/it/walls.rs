@@ -333,7 +333,7 @@ async fn what_is_readable_by_name_is_seen_wherever_it_lies_but_not_a_home_in_it(
         let lab = Lab::new();
         fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
         let (base, root) = (lab.home.parent().unwrap().to_owned(), lab.root.clone());
-        let mut options = codelab_workspace::Options::new(launcher());
+        let mut options = codelab_workspace::WorkspaceOptions::new(launcher());
         options.home = Some(lab.home.clone());
         options.data_dir = Some(lab.data.clone());
         options.sandbox = sandbox.clone();

@@ -7,15 +7,20 @@ use hyper::Method;
 use memchr::memmem::find_iter;
 use serde_json::{Value, json};
 
-use super::{Pace, Report, Times};
+use super::{LoadReport, ModelPace, Times};
 use crate::model::TASKS;
-use crate::wire::{Access, Target, Wire};
+use crate::wire::{LoadAccess, LoadTarget, Wire};
 
 /// The plan, three layers of tasks, and the answer that joins them: each waits for the one before.
 const CALLS_IN_A_ROW: u32 = 5;
 const MODEL_CALLS: usize = 20;
 
-pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyhow::Result<Report> {
+pub async fn run(
+    target: &LoadTarget,
+    model: &str,
+    count: usize,
+    pace: ModelPace,
+) -> anyhow::Result<LoadReport> {
     let text = format!(
         "Look at every part of the project. pace:{}:{}",
         pace.first_ms, pace.gap_ms
@@ -50,7 +55,7 @@ pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyh
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Report {
+    Ok(LoadReport {
         count,
         seconds,
         first_ms: Times::of(above),
@@ -61,9 +66,9 @@ pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyh
 
 /// What the calls that wait for each other take when nothing is between them and the model.
 async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::Duration> {
-    let mut wire = Wire::open(&Target {
+    let mut wire = Wire::open(&LoadTarget {
         addr: model.to_owned(),
-        access: Access::Nobody,
+        access: LoadAccess::Nobody,
     })
     .await?;
     let body = json!({ "messages": [{ "role": "user", "content": text }] }).to_string();

@@ -9,8 +9,8 @@ use codelab_bench::LabelledSet;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Report, Times};
-use crate::wire::{Target, Wire};
+use super::{LoadReport, Times};
+use crate::wire::{LoadTarget, Wire};
 
 const FILLERS: usize = 32;
 /// Texts of the labelled set in one interaction.
@@ -21,7 +21,11 @@ const LAST_WORD: &str = "zyzzyva";
 const INDEX_LIMIT: Duration = Duration::from_secs(180);
 const INDEX_LOOK: Duration = Duration::from_millis(200);
 
-pub async fn run(target: &Target, interactions: usize, searches: usize) -> anyhow::Result<Report> {
+pub async fn run(
+    target: &LoadTarget,
+    interactions: usize,
+    searches: usize,
+) -> anyhow::Result<LoadReport> {
     let set = LabelledSet::read()?;
     let mut wire = Wire::open(target).await?;
     let agents = agents_path(&mut wire).await?;
@@ -42,11 +46,11 @@ pub async fn run(target: &Target, interactions: usize, searches: usize) -> anyho
         );
     }
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Report {
+    Ok(LoadReport {
         count: searches,
         seconds,
         whole_ms: Times::of(times),
-        ..Report::default()
+        ..LoadReport::default()
     })
 }
 
@@ -72,7 +76,7 @@ async fn agents_path(wire: &mut Wire) -> anyhow::Result<String> {
 }
 
 async fn fill(
-    target: &Target,
+    target: &LoadTarget,
     context: &str,
     set: &LabelledSet,
     interactions: usize,

@@ -9,8 +9,8 @@ use memchr::memmem::find_iter;
 use serde_json::json;
 use tokio::sync::{Mutex, RwLock, mpsc};
 
-use super::{Report, Times};
-use crate::wire::{Target, Wire};
+use super::{LoadReport, Times};
+use crate::wire::{LoadTarget, Wire};
 
 const POSTERS: usize = 32;
 const TICK: Duration = Duration::from_millis(10);
@@ -29,13 +29,13 @@ struct Watched {
 }
 
 pub async fn run(
-    target: &Target,
+    target: &LoadTarget,
     sessions: usize,
     readers: usize,
     events_per_second: usize,
     seconds: f64,
     prefix: &str,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<LoadReport> {
     let watched: Vec<Arc<Watched>> = (0..sessions)
         .map(|at| {
             let (id, posts, due) = (format!("{prefix}-{at}"), Mutex::new(0), RwLock::default());
@@ -67,17 +67,17 @@ pub async fn run(
         "{} of {wanted} events arrived",
         delivered.len()
     );
-    Ok(Report {
+    Ok(LoadReport {
         count: delivered.len(),
         seconds,
         whole_ms: Times::of(delivered),
-        ..Report::default()
+        ..LoadReport::default()
     })
 }
 
 /// Spread over the sessions evenly, some opening at the same time.
 async fn open_readers(
-    target: &Target,
+    target: &LoadTarget,
     watched: &[Arc<Watched>],
     readers: usize,
     times: &mpsc::UnboundedSender<Duration>,
@@ -125,7 +125,7 @@ async fn open_readers(
 /// Events at a steady rate, each counted from when it was due, so that falling behind shows as
 /// lateness.
 async fn post(
-    target: &Target,
+    target: &LoadTarget,
     watched: &[Arc<Watched>],
     per_second: usize,
     seconds: f64,

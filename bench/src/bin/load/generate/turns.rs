@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use super::{Pace, Report, Times};
-use crate::wire::{Streamed, Target, Wire};
+use super::{LoadReport, ModelPace, Times};
+use crate::wire::{LoadTarget, Streamed, Wire};
 
 const COMPLETED: &[u8] = br#""status":"completed""#;
 const DELTA: &[u8] = b"assistant_delta";
@@ -19,7 +19,7 @@ const DELTA: &[u8] = b"assistant_delta";
 const HISTORY_TURNS: usize = 5;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Kind {
+pub enum TurnKind {
     /// The relay's: the body goes to the model as it is.
     Limit,
     /// A new session each.
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Until {
+pub enum RunUntil {
     Seconds(f64),
     Count(usize),
     /// As many, with the rate of the first and of the last `window` turns.
@@ -50,23 +50,23 @@ struct Seen {
 }
 
 struct Loop {
-    target: Target,
-    kind: Kind,
+    target: LoadTarget,
+    kind: TurnKind,
     workers: usize,
-    until: Until,
-    pace: Pace,
+    until: RunUntil,
+    pace: ModelPace,
     prefix: String,
     taken: AtomicUsize,
 }
 
 pub async fn run(
-    target: &Target,
-    kind: Kind,
+    target: &LoadTarget,
+    kind: TurnKind,
     workers: usize,
-    until: Until,
-    pace: Pace,
+    until: RunUntil,
+    pace: ModelPace,
     prefix: &str,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<LoadReport> {
     let the_loop = Arc::new(Loop {
         target: target.clone(),
         kind,
@@ -95,11 +95,11 @@ pub async fn run(
     }
     let seconds = began.elapsed().as_secs_f64();
     let growth = match until {
-        Until::Growth { window, .. } => growth(&mut all.ends, window),
-        Until::Seconds(_) | Until::Count(_) => None,
+        RunUntil::Growth { window, .. } => growth(&mut all.ends, window),
+        RunUntil::Seconds(_) | RunUntil::Count(_) => None,
     };
     let (first_ms, whole_ms) = (Times::of(all.first), Times::of(all.whole));
-    Ok(Report {
+    Ok(LoadReport {
         count: all.ends.len(),
         seconds,
         first_ms,
@@ -142,14 +142,14 @@ impl Loop {
     fn next(&self, began: Instant) -> Option<usize> {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         let goes_on = match self.until {
-            Until::Seconds(seconds) => began.elapsed().as_secs_f64() < seconds,
-            Until::Count(count) | Until::Growth { count, .. } => number < count,
+            RunUntil::Seconds(seconds) => began.elapsed().as_secs_f64() < seconds,
+            RunUntil::Count(count) | RunUntil::Growth { count, .. } => number < count,
         };
         goes_on.then_some(number)
     }
 
     async fn prepare(&self, wire: &mut Wire, worker: usize) -> anyhow::Result<()> {
-        let Kind::Reused { sessions } = self.kind else {
+        let TurnKind::Reused { sessions } = self.kind else {
             return Ok(());
         };
         for session in (worker..sessions).step_by(self.workers) {
@@ -164,25 +164,25 @@ impl Loop {
     fn session(&self, worker: usize, number: usize) -> String {
         let place = match self.kind {
             // A worker keeps to sessions of its own, so that none waits for another's turn.
-            Kind::Reused { sessions } => {
+            TurnKind::Reused { sessions } => {
                 let own = sessions.div_ceil(self.workers);
                 (worker + (number % own) * self.workers) % sessions
             }
-            Kind::Limit | Kind::Fresh | Kind::Tool => number,
+            TurnKind::Limit | TurnKind::Fresh | TurnKind::Tool => number,
         };
         format!("{}-{place}", self.prefix)
     }
 
     async fn turn(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
         match self.kind {
-            Kind::Limit => {
+            TurnKind::Limit => {
                 let body = json!({ "model": "bench", "stream": true,
                     "messages": [{ "role": "user", "content": self.text("") }] });
                 wire.stream("/turn", body.to_string(), b"content", b"[DONE]")
                     .await
             }
-            Kind::Fresh | Kind::Reused { .. } => self.plain(wire, session).await,
-            Kind::Tool => self.with_tool(wire, session).await,
+            TurnKind::Fresh | TurnKind::Reused { .. } => self.plain(wire, session).await,
+            TurnKind::Tool => self.with_tool(wire, session).await,
         }
     }
 
@@ -217,7 +217,7 @@ impl Loop {
     }
 
     fn text(&self, act: &str) -> String {
-        let Pace { first_ms, gap_ms } = self.pace;
+        let ModelPace { first_ms, gap_ms } = self.pace;
         format!("Explain what this function does. pace:{first_ms}:{gap_ms} {act}")
     }
 }

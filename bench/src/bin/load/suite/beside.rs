@@ -1,13 +1,13 @@
 //! Workloads that CodeLab and the relay do in turn, so that both meet the same machine.
 
 use super::{Suite, median};
-use crate::generate::{Kind, Pace, Report, Until, Work};
-use crate::process::{CodeLab, Usage};
+use crate::generate::{LoadReport, LoadWork, ModelPace, RunUntil, TurnKind};
+use crate::process::{CodeLab, ProcessUsage};
 use crate::table::{Goal, Row};
-use crate::wire::Target;
+use crate::wire::LoadTarget;
 
 const REUSED_SESSIONS: usize = 64;
-const SLOW: Pace = Pace {
+const SLOW: ModelPace = ModelPace {
     first_ms: 15,
     gap_ms: 15,
 };
@@ -16,9 +16,9 @@ const SLOW: Pace = Pace {
 struct Beside {
     name: &'static str,
     what: &'static str,
-    kind: Kind,
+    kind: TurnKind,
     workers: usize,
-    pace: Pace,
+    pace: ModelPace,
     goals: &'static [Compared],
 }
 
@@ -31,11 +31,11 @@ enum Compared {
     First(&'static str, f64),
 }
 
-const FAST: Pace = Pace {
+const FAST: ModelPace = ModelPace {
     first_ms: 0,
     gap_ms: 0,
 };
-const REUSED: Kind = Kind::Reused {
+const REUSED: TurnKind = TurnKind::Reused {
     sessions: REUSED_SESSIONS,
 };
 const HALF: Compared = Compared::Rate("≥ 0.5", 0.5);
@@ -44,7 +44,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 1,
         pace: FAST,
         goals: &[Compared::Rate("≥ 0.3", 0.3)],
@@ -52,7 +52,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 16,
         pace: FAST,
         goals: &[HALF, Compared::Cpu("≤ 2.5 ×", 2.5)],
@@ -60,7 +60,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 64,
         pace: FAST,
         goals: &[HALF],
@@ -84,7 +84,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W3",
         what: "tool turn, two model calls",
-        kind: Kind::Tool,
+        kind: TurnKind::Tool,
         workers: 16,
         pace: FAST,
         goals: &[Compared::Rate("≥ 0.25", 0.25)],
@@ -92,7 +92,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W5",
         what: "a token each 15 ms",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 64,
         pace: SLOW,
         goals: &[
@@ -104,7 +104,7 @@ const WORKLOADS: [Beside; 7] = [
 
 /// One run of one side.
 struct Run {
-    report: Report,
+    report: LoadReport,
     cpu_us: f64,
 }
 
@@ -140,7 +140,7 @@ impl Suite<'_> {
         self.run_side(
             &title,
             self.limit.target(),
-            workload.work(Kind::Limit, self.size.seconds, String::new()),
+            workload.work(TurnKind::Limit, self.size.seconds, String::new()),
             usage,
         )
         .await
@@ -165,9 +165,9 @@ impl Suite<'_> {
     async fn run_side(
         &self,
         title: &str,
-        target: Target,
-        work: Work,
-        usage: impl Fn() -> anyhow::Result<Usage>,
+        target: LoadTarget,
+        work: LoadWork,
+        usage: impl Fn() -> anyhow::Result<ProcessUsage>,
     ) -> anyhow::Result<Run> {
         let mut generator = self.prepare(title, target, work).await?;
         generator.pause().await?;
@@ -179,11 +179,11 @@ impl Suite<'_> {
 }
 
 impl Beside {
-    fn work(&self, kind: Kind, seconds: f64, prefix: String) -> Work {
-        Work::Turns {
+    fn work(&self, kind: TurnKind, seconds: f64, prefix: String) -> LoadWork {
+        LoadWork::Turns {
             kind,
             workers: self.workers,
-            until: Until::Seconds(seconds),
+            until: RunUntil::Seconds(seconds),
             pace: self.pace,
             prefix,
         }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::{Suite, median};
-use crate::generate::{Kind, Pace, Until, Work};
+use crate::generate::{LoadWork, ModelPace, RunUntil, TurnKind};
 use crate::process::CodeLab;
 use crate::table::{Goal, Row};
 
 const RSS_LOOK: Duration = Duration::from_millis(20);
-const LATE_START: Pace = Pace {
+const LATE_START: ModelPace = ModelPace {
     first_ms: 2_000,
     gap_ms: 0,
 };
-const TASK: Pace = Pace {
+const TASK: ModelPace = ModelPace {
     first_ms: 50,
     gap_ms: 0,
 };
@@ -57,10 +57,10 @@ impl Suite<'_> {
     pub(super) async fn at_once(&mut self) -> anyhow::Result<()> {
         let server = self.warm_server().await?;
         let count = self.size.at_once;
-        let work = Work::Turns {
-            kind: Kind::Fresh,
+        let work = LoadWork::Turns {
+            kind: TurnKind::Fresh,
             workers: count,
-            until: Until::Count(count),
+            until: RunUntil::Count(count),
             pace: LATE_START,
             prefix: "W4".to_owned(),
         };
@@ -103,7 +103,7 @@ impl Suite<'_> {
     pub(super) async fn streams(&mut self) -> anyhow::Result<()> {
         let server = self.warm_server().await?;
         let size = self.size;
-        let work = Work::Streams {
+        let work = LoadWork::Streams {
             sessions: size.sessions_watched,
             readers: size.streams,
             events_per_second: size.events_per_second,
@@ -142,7 +142,7 @@ impl Suite<'_> {
 
     pub(super) async fn plans(&mut self) -> anyhow::Result<()> {
         let server = self.warm_server().await?;
-        let work = Work::Plans {
+        let work = LoadWork::Plans {
             model: self.model.addr.clone(),
             count: self.size.plans,
             pace: TASK,
@@ -170,7 +170,7 @@ impl Suite<'_> {
         let server = self.warm_server().await?;
         let (interactions, searches) = (self.size.interactions, self.size.searches);
         let title = format!("W8: an agent remembers {interactions} interactions");
-        let work = Work::Searches {
+        let work = LoadWork::Searches {
             interactions,
             searches,
         };
@@ -190,28 +190,28 @@ impl Suite<'_> {
     pub(super) async fn growth(&mut self) -> anyhow::Result<()> {
         let (sessions, turns) = (self.size.sessions, self.size.turns);
         let what = format!("turns/s on session number {}", sessions.0);
-        self.growth_of(&what, Kind::Fresh, GROWTH_WORKERS, sessions)
+        self.growth_of(&what, TurnKind::Fresh, GROWTH_WORKERS, sessions)
             .await?;
         let what = format!("turns/s on message number {} of one session", turns.0 * 2);
-        self.growth_of(&what, Kind::Reused { sessions: 1 }, 1, turns)
+        self.growth_of(&what, TurnKind::Reused { sessions: 1 }, 1, turns)
             .await
     }
 
     async fn growth_of(
         &mut self,
         what: &str,
-        kind: Kind,
+        kind: TurnKind,
         workers: usize,
         run: (usize, usize),
     ) -> anyhow::Result<()> {
         let server = self.warm_server().await?;
         let (count, window) = run;
-        let until = Until::Growth { count, window };
-        let work = Work::Turns {
+        let until = RunUntil::Growth { count, window };
+        let work = LoadWork::Turns {
             kind,
             workers,
             until,
-            pace: Pace::default(),
+            pace: ModelPace::default(),
             prefix: "growth".to_owned(),
         };
         let report = self
@@ -236,11 +236,11 @@ impl Suite<'_> {
 
     async fn warm_server(&self) -> anyhow::Result<CodeLab> {
         let server = self.server().await?;
-        let work = Work::Turns {
-            kind: Kind::Fresh,
+        let work = LoadWork::Turns {
+            kind: TurnKind::Fresh,
             workers: 1,
-            until: Until::Count(WARM_UP),
-            pace: Pace::default(),
+            until: RunUntil::Count(WARM_UP),
+            pace: ModelPace::default(),
             prefix: "warm".to_owned(),
         };
         self.generate("a new server", server.gateway(), work)

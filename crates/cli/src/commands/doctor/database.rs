@@ -8,20 +8,20 @@ use codelab_store::{
 };
 
 use super::Subject;
-use super::clock::Compared;
-use super::report::Finding;
+use super::clock::ClockComparison;
+use super::report::DoctorFinding;
 
 const CHECK: &str = "database";
 
-pub struct Looked {
-    pub finding: Finding,
-    pub clock: Option<Compared>,
+pub struct DatabaseCheck {
+    pub finding: DoctorFinding,
+    pub clock: Option<ClockComparison>,
     /// Whether the master key is the one that the audit log was sealed with, where both are there.
     pub audit_key_fits: Option<bool>,
 }
 
-impl Looked {
-    pub fn failed(finding: Finding) -> Self {
+impl DatabaseCheck {
+    pub fn failed(finding: DoctorFinding) -> Self {
         Self {
             finding,
             clock: None,
@@ -30,7 +30,7 @@ impl Looked {
     }
 }
 
-pub async fn check(subject: Arc<Subject>) -> Looked {
+pub async fn check(subject: Arc<Subject>) -> DatabaseCheck {
     let settings = &subject.settings;
     let limit_ms = u64::try_from(subject.limit.as_millis()).unwrap_or(u64::MAX);
     let options = StoreOptions {
@@ -45,16 +45,16 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
         ..StoreOptions::new(settings.database.clone())
     };
     match inspect(options).await {
-        Err(error) => Looked::failed(failed(&subject, &error)),
+        Err(error) => DatabaseCheck::failed(failed(&subject, &error)),
         Ok(found) => {
-            let clock = found.clock.map(|clock| Compared {
+            let clock = found.clock.map(|clock| ClockComparison {
                 whose: "PostgreSQL",
                 ahead_ms: clock
                     .ours
                     .as_millis()
                     .saturating_sub(clock.theirs.as_millis()),
             });
-            Looked {
+            DatabaseCheck {
                 finding: judge(&subject, &found),
                 clock,
                 audit_key_fits: found.audit_key_fits,
@@ -63,29 +63,29 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
     }
 }
 
-fn judge(subject: &Subject, found: &Inspection) -> Finding {
+fn judge(subject: &Subject, found: &Inspection) -> DoctorFinding {
     let place = format!("{} at {}", found.engine, place(subject));
     match (found.access, found.schema) {
-        (DatabaseAccess::ReadOnly, _) => Finding::problem(
+        (DatabaseAccess::ReadOnly, _) => DoctorFinding::problem(
             CHECK,
             format!("{place} is a standby, which takes no changes."),
             format!("Name the primary server in {}.", setting(subject)),
         ),
         (DatabaseAccess::NoCreate, SchemaState::Missing | SchemaState::Old { .. }) => {
-            Finding::problem(
+            DoctorFinding::problem(
                 CHECK,
                 format!("{place}: its user may not make tables."),
                 "As the database's owner type `GRANT CREATE ON SCHEMA public TO …`.",
             )
         }
-        (_, SchemaState::Missing) => Finding::ok(
+        (_, SchemaState::Missing) => DoctorFinding::ok(
             CHECK,
             format!("{place} has no tables of CodeLab yet; the first start makes them."),
         ),
         (_, SchemaState::Current { version }) => {
-            Finding::ok(CHECK, format!("{place}, schema version {version}."))
+            DoctorFinding::ok(CHECK, format!("{place}, schema version {version}."))
         }
-        (_, SchemaState::Old { found, known }) => Finding::warning(
+        (_, SchemaState::Old { found, known }) => DoctorFinding::warning(
             CHECK,
             format!("{place} has schema version {found}, and this program needs {known}."),
             format!(
@@ -93,7 +93,7 @@ fn judge(subject: &Subject, found: &Inspection) -> Finding {
                 backup(subject)
             ),
         ),
-        (_, SchemaState::TooNew { found, known }) => Finding::problem(
+        (_, SchemaState::TooNew { found, known }) => DoctorFinding::problem(
             CHECK,
             format!("{place} has schema version {found}, and this program knows only {known}."),
             "Install the newer CodeLab that made it, or name another database.",
@@ -101,7 +101,7 @@ fn judge(subject: &Subject, found: &Inspection) -> Finding {
     }
 }
 
-fn failed(subject: &Subject, error: &StoreError) -> Finding {
+fn failed(subject: &Subject, error: &StoreError) -> DoctorFinding {
     let why = match error {
         StoreError::Unavailable(why) => why.clone(),
         error => error.to_string(),
@@ -133,7 +133,7 @@ fn failed(subject: &Subject, error: &StoreError) -> Finding {
         }
         _ => format!("Check {setting}."),
     };
-    Finding::problem(CHECK, found, advice)
+    DoctorFinding::problem(CHECK, found, advice)
 }
 
 /// Without a password.

@@ -11,7 +11,7 @@ use rustix::fs::{Access, Mode, OFlags};
 use rustix::process::geteuid;
 
 use super::name_of;
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 const FOLDER: &str = "data folder";
 const DISK: &str = "disk";
@@ -30,7 +30,7 @@ const FULL_BYTES: u64 = 128 * MIB;
 const SCARCE_BYTES: u64 = 1024 * MIB;
 
 /// Blocks on the disk.
-pub fn check(folder: &Path, source: &Source) -> Vec<Finding> {
+pub fn check(folder: &Path, source: &Source) -> Vec<DoctorFinding> {
     let from = if *source == Source::Default {
         String::new()
     } else {
@@ -40,7 +40,7 @@ pub fn check(folder: &Path, source: &Source) -> Vec<Finding> {
     let (finding, place) = match fs::metadata(folder) {
         Ok(found) if found.is_dir() => (existing(folder, &shown, &found), Some(folder.to_owned())),
         Ok(_) => (
-            Finding::problem(FOLDER, format!("{shown} is not a folder."), ANOTHER),
+            DoctorFinding::problem(FOLDER, format!("{shown} is not a folder."), ANOTHER),
             None,
         ),
         Err(error) if error.kind() == ErrorKind::NotFound => to_be_made(folder, &shown),
@@ -53,18 +53,18 @@ pub fn check(folder: &Path, source: &Source) -> Vec<Finding> {
 const ANOTHER: &str =
     "Name another folder with --data-dir or CODELAB_DATA_DIR, or correct this one.";
 
-fn unusable(shown: &str, error: &io::Error) -> Finding {
-    Finding::problem(
+fn unusable(shown: &str, error: &io::Error) -> DoctorFinding {
+    DoctorFinding::problem(
         FOLDER,
         format!("{shown} cannot be used: {}.", reason(error)),
         ANOTHER,
     )
 }
 
-fn existing(folder: &Path, shown: &str, found: &Metadata) -> Finding {
+fn existing(folder: &Path, shown: &str, found: &Metadata) -> DoctorFinding {
     if found.mode() & STICKY != 0 {
         let said = format!("{shown} is shared by all users of this machine.");
-        return Finding::problem(
+        return DoctorFinding::problem(
             FOLDER,
             said,
             "Name a folder of its own with --data-dir or CODELAB_DATA_DIR.",
@@ -79,7 +79,7 @@ fn existing(folder: &Path, shown: &str, found: &Metadata) -> Finding {
                 "Make it yours: `chown -R \"$USER\" {}`, or name another with --data-dir.",
                 folder.display()
             );
-            return Finding::problem(
+            return DoctorFinding::problem(
                 FOLDER,
                 format!("{shown} cannot be written: {}.", reason(&error)),
                 advice,
@@ -90,7 +90,7 @@ fn existing(folder: &Path, shown: &str, found: &Metadata) -> Finding {
         return not_yours(shown, &path, owner);
     }
     if found.mode() & OTHERS != 0 {
-        return Finding::warning(
+        return DoctorFinding::warning(
             FOLDER,
             format!(
                 "{shown} can be read by other users (mode {:03o}).",
@@ -102,7 +102,7 @@ fn existing(folder: &Path, shown: &str, found: &Metadata) -> Finding {
             ),
         );
     }
-    Finding::ok(
+    DoctorFinding::ok(
         FOLDER,
         format!("{shown} is yours alone and can be written."),
     )
@@ -122,21 +122,21 @@ fn foreign(folder: &Path, found: &Metadata) -> Option<(PathBuf, u32)> {
         .map(|(path, found)| (path, found.uid()))
 }
 
-fn not_yours(shown: &str, path: &Path, owner: u32) -> Finding {
+fn not_yours(shown: &str, path: &Path, owner: u32) -> DoctorFinding {
     let said = format!(
         "{shown}: {} belongs to the user with number {owner}.",
         path.display()
     );
     match geteuid().is_root() {
         // Root can write, and then the owner's server cannot.
-        true => Finding::warning(
+        true => DoctorFinding::warning(
             FOLDER,
             format!("{said} You are root, and what you make there its owner cannot use."),
             format!(
                 "Run CodeLab as that user: `setpriv --reuid={owner} --clear-groups codelab …`, or `sudo -u '#{owner}'`."
             ),
         ),
-        false => Finding::problem(
+        false => DoctorFinding::problem(
             FOLDER,
             format!("{said} A server that you start cannot use it."),
             format!("Type `sudo chown -R \"$USER\" {}`.", path.display()),
@@ -145,19 +145,19 @@ fn not_yours(shown: &str, path: &Path, owner: u32) -> Finding {
 }
 
 /// The first start makes it, if it may.
-fn to_be_made(folder: &Path, shown: &str) -> (Finding, Option<PathBuf>) {
+fn to_be_made(folder: &Path, shown: &str) -> (DoctorFinding, Option<PathBuf>) {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(above) = absolute.ancestors().skip(1).find(|path| path.exists()) else {
         let said = format!("{shown} does not exist, and neither does any folder above it.");
-        return (Finding::problem(FOLDER, said, ANOTHER), None);
+        return (DoctorFinding::problem(FOLDER, said, ANOTHER), None);
     };
     let finding = match try_to_write(above) {
-        Ok(()) => Finding::ok(
+        Ok(()) => DoctorFinding::ok(
             FOLDER,
             format!("{shown} does not exist yet; the first start makes it."),
         ),
         Err(error) if is_full(&error) => {
-            Finding::ok(FOLDER, format!("{shown} does not exist yet."))
+            DoctorFinding::ok(FOLDER, format!("{shown} does not exist yet."))
         }
         Err(error) => {
             let said = format!(
@@ -165,7 +165,7 @@ fn to_be_made(folder: &Path, shown: &str) -> (Finding, Option<PathBuf>) {
                 above.display(),
                 reason(&error)
             );
-            Finding::problem(FOLDER, said, ANOTHER)
+            DoctorFinding::problem(FOLDER, said, ANOTHER)
         }
     };
     (finding, Some(above.to_owned()))
@@ -198,7 +198,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-fn disk(place: &Path) -> Finding {
+fn disk(place: &Path) -> DoctorFinding {
     let disk = match rustix::fs::statvfs(place) {
         Ok(disk) => disk,
         Err(error) => {
@@ -207,7 +207,7 @@ fn disk(place: &Path) -> Finding {
                 place.display(),
                 reason(&error.into())
             );
-            return Finding::warning(DISK, said, "Check that it is mounted.");
+            return DoctorFinding::warning(DISK, said, "Check that it is mounted.");
         }
     };
     // Some blocks are kept for root.
@@ -223,23 +223,25 @@ fn disk(place: &Path) -> Finding {
             "The disk of {} has no room for another file (no free inodes).",
             place.display()
         );
-        return Finding::problem(DISK, said, "Delete files there: many small ones count.");
+        return DoctorFinding::problem(DISK, said, "Delete files there: many small ones count.");
     }
     judge(place, free, trial.as_ref().is_err_and(is_full))
 }
 
-fn judge(place: &Path, free: u64, is_refused: bool) -> Finding {
+fn judge(place: &Path, free: u64, is_refused: bool) -> DoctorFinding {
     let left = format!("{} free on the disk of {}", size(free), place.display());
     let advice = "Make room there, or move the data folder to a larger disk.";
     match free {
-        _ if is_refused => Finding::problem(DISK, format!("The disk is full: {left}."), advice),
+        _ if is_refused => {
+            DoctorFinding::problem(DISK, format!("The disk is full: {left}."), advice)
+        }
         0..FULL_BYTES => {
-            Finding::problem(DISK, format!("The disk is nearly full: {left}."), advice)
+            DoctorFinding::problem(DISK, format!("The disk is nearly full: {left}."), advice)
         }
         FULL_BYTES..SCARCE_BYTES => {
-            Finding::warning(DISK, format!("The disk has little room: {left}."), advice)
+            DoctorFinding::warning(DISK, format!("The disk has little room: {left}."), advice)
         }
-        _ => Finding::ok(DISK, format!("{left}.")),
+        _ => DoctorFinding::ok(DISK, format!("{left}.")),
     }
 }
 

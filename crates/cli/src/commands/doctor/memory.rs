@@ -5,27 +5,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use codelab_memory::{
-    CollectionName, Filter, Interaction, InteractionId, Memory, MemoryError, MemoryHealth, Query,
+    CollectionName, Filter, Memory, MemoryEntry, MemoryEntryId, MemoryError, MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, UserId};
 use codelab_server::Settings;
 use tokio::time::timeout;
 
 use super::Subject;
-use super::report::Finding;
+use super::report::DoctorFinding;
 use crate::commands::now;
 
 const CHECK: &str = "memory";
 const TEXT: &str = "The doctor was here.";
 
-pub async fn check(subject: Arc<Subject>) -> Finding {
+pub async fn check(subject: Arc<Subject>) -> DoctorFinding {
     match subject.settings.spaces.qdrant_url.is_some() {
         true => qdrant(&subject).await,
         false => embedded(&subject).await,
     }
 }
 
-async fn qdrant(subject: &Subject) -> Finding {
+async fn qdrant(subject: &Subject) -> DoctorFinding {
     let (place, setting) = (
         subject.shown("qdrant.url"),
         subject.place_of("qdrant.url", "QDRANT_URL"),
@@ -48,7 +48,7 @@ async fn qdrant(subject: &Subject) -> Finding {
             );
             meaning(subject, found).await
         }
-        Err(error) => Finding::warning(
+        Err(error) => DoctorFinding::warning(
             CHECK,
             format!(
                 "The Qdrant server at {place} cannot be used: {}. Agents work without their memories.",
@@ -59,7 +59,7 @@ async fn qdrant(subject: &Subject) -> Finding {
     }
 }
 
-async fn embedded(subject: &Subject) -> Finding {
+async fn embedded(subject: &Subject) -> DoctorFinding {
     let folder = subject.settings.data_dir.join("memory");
     let kept = match codelab_server::embedded_memory(&subject.settings, &folder) {
         // The first memory makes it.
@@ -76,7 +76,7 @@ async fn embedded(subject: &Subject) -> Finding {
             );
             meaning(subject, found).await
         }
-        Err(error) => Finding::warning(
+        Err(error) => DoctorFinding::warning(
             CHECK,
             format!(
                 "{} cannot be read: {}. Agents work without their memories.",
@@ -89,10 +89,10 @@ async fn embedded(subject: &Subject) -> Finding {
 }
 
 /// Tries the engine and, through it, the embedding model, on a folder that is gone afterwards.
-async fn meaning(subject: &Subject, found: String) -> Finding {
+async fn meaning(subject: &Subject, found: String) -> DoctorFinding {
     let model = subject.settings.spaces.embedding_model.clone();
     if subject.settings.spaces.qdrant_url.is_some() && model.is_none() {
-        return Finding::ok(CHECK, format!("{found}."));
+        return DoctorFinding::ok(CHECK, format!("{found}."));
     }
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
@@ -104,7 +104,7 @@ async fn meaning(subject: &Subject, found: String) -> Finding {
         model,
     ) {
         (Err(error), _) => no_trial(&error),
-        (Ok(MemoryHealth::WordsOnly), Some(model)) => Finding::warning(
+        (Ok(MemoryHealth::WordsOnly), Some(model)) => DoctorFinding::warning(
             CHECK,
             format!(
                 "{found}, but the embedding model {model} does not answer, so only words are searched."
@@ -114,12 +114,12 @@ async fn meaning(subject: &Subject, found: String) -> Finding {
                 subject.place_of("embedding.model", "EMBEDDING_MODEL")
             ),
         ),
-        (Ok(MemoryHealth::Healthy), Some(model)) => Finding::ok(
+        (Ok(MemoryHealth::Healthy), Some(model)) => DoctorFinding::ok(
             CHECK,
             format!("{found}; the embedding model {model} answers."),
         ),
         (Ok(MemoryHealth::Healthy | MemoryHealth::WordsOnly), None) => {
-            Finding::ok(CHECK, format!("{found}."))
+            DoctorFinding::ok(CHECK, format!("{found}."))
         }
         (Ok(MemoryHealth::Broken { .. }), _) => no_trial("what was kept cannot be opened"),
         (Ok(MemoryHealth::Unavailable { reason }), _) => no_trial(&reason),
@@ -153,8 +153,8 @@ async fn keep_and_find(memory: &Memory) -> Result<bool, MemoryError> {
         &AgentName::parse("doctor").map_err(|_| invalid())?,
     )?;
     memory.create(&collection).await?;
-    let interaction = Interaction {
-        id: InteractionId(1),
+    let interaction = MemoryEntry {
+        id: MemoryEntryId(1),
         text: TEXT.to_owned(),
         kind: "trial".to_owned(),
         success: true,
@@ -173,7 +173,7 @@ async fn keep_and_find(memory: &Memory) -> Result<bool, MemoryError> {
         .search(&collection, &query)
         .await?
         .iter()
-        .any(|hit| hit.id == InteractionId(1)))
+        .any(|hit| hit.id == MemoryEntryId(1)))
 }
 
 fn reason(error: MemoryError) -> String {
@@ -183,17 +183,17 @@ fn reason(error: MemoryError) -> String {
     }
 }
 
-fn wrong(error: &str) -> Finding {
-    Finding::problem(
+fn wrong(error: &str) -> DoctorFinding {
+    DoctorFinding::problem(
         CHECK,
         format!("A setting cannot be used: {error}."),
         "Correct it: a server does not start with it.",
     )
 }
 
-fn no_trial(why: &str) -> Finding {
+fn no_trial(why: &str) -> DoctorFinding {
     let place = std::env::temp_dir();
-    Finding::warning(
+    DoctorFinding::warning(
         CHECK,
         format!(
             "A trial of the memory engine in {} failed: {why}.",

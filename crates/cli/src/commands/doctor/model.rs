@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Subject;
-use super::clock::Compared;
-use super::report::Finding;
+use super::clock::ClockComparison;
+use super::report::DoctorFinding;
 
 const CHECK: &str = "model";
 const QUESTION: &str = "Say OK.";
@@ -19,13 +19,13 @@ const ANSWER_TOKENS: u32 = 16;
 /// Variables by which other programs are told of a proxy.
 const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-pub struct Looked {
-    pub finding: Finding,
-    pub clock: Option<Compared>,
+pub struct ModelCheck {
+    pub finding: DoctorFinding,
+    pub clock: Option<ClockComparison>,
 }
 
-impl Looked {
-    pub fn failed(finding: Finding) -> Self {
+impl ModelCheck {
+    pub fn failed(finding: DoctorFinding) -> Self {
         Self {
             finding,
             clock: None,
@@ -33,9 +33,9 @@ impl Looked {
     }
 }
 
-pub async fn check(subject: Arc<Subject>) -> Looked {
+pub async fn check(subject: Arc<Subject>) -> ModelCheck {
     let Some(config) = model_config(&subject.settings) else {
-        return Looked::failed(demonstration(&subject));
+        return ModelCheck::failed(demonstration(&subject));
     };
     let config = OpenAiConfig {
         timeout: subject.limit,
@@ -50,7 +50,7 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
         Ok(model) => model,
         Err(error) => {
             let found = format!("The model cannot be called: {error}.");
-            return Looked::failed(Finding::problem(
+            return ModelCheck::failed(DoctorFinding::problem(
                 CHECK,
                 found,
                 "Correct it: a server does not start with it.",
@@ -64,7 +64,7 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
         Ok(answer) => answered(&subject, &asked, &answer, begun.elapsed()),
         Err(failure) => failed(&subject, &asked, &failure).await,
     };
-    Looked {
+    ModelCheck {
         finding,
         clock: trial.clock.map(compared),
     }
@@ -84,23 +84,23 @@ fn question(model: &str) -> ModelRequest {
     }
 }
 
-fn compared(clock: ServerClock) -> Compared {
+fn compared(clock: ServerClock) -> ClockComparison {
     let ms = |time: SystemTime| codelab_protocol::Timestamp::from(time).as_millis();
-    Compared {
+    ClockComparison {
         whose: "the model server",
         ahead_ms: ms(clock.ours).saturating_sub(ms(clock.theirs)),
     }
 }
 
-fn demonstration(subject: &Subject) -> Finding {
+fn demonstration(subject: &Subject) -> DoctorFinding {
     let said = "No model is configured, so the built-in demonstration answers.";
     match &subject.settings.llm.hint {
-        Some(hint) => Finding::warning(
+        Some(hint) => DoctorFinding::warning(
             CHECK,
             format!("{said} {}", hint.why),
             format!("Type `{} codelab serve`.", hint.variables),
         ),
-        None => Finding::warning(
+        None => DoctorFinding::warning(
             CHECK,
             said,
             "To use a real one, set LLM_PROXY_URL to the address of anything that speaks the OpenAI chat format, with \
@@ -109,7 +109,7 @@ fn demonstration(subject: &Subject) -> Finding {
     }
 }
 
-fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> Finding {
+fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> DoctorFinding {
     let place = place(subject);
     // An answer of so few tokens is always cut.
     let other = answer
@@ -117,14 +117,14 @@ fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration
         .iter()
         .find(|warning| warning.contains("does not know"));
     match other {
-        Some(warning) => Finding::warning(
+        Some(warning) => DoctorFinding::warning(
             CHECK,
             format!("{place} answers. {warning}"),
             format!(
                 "Set model_map.\"{asked}\" or the agents' own models to a name that the server knows."
             ),
         ),
-        None => Finding::ok(
+        None => DoctorFinding::ok(
             CHECK,
             format!(
                 "{} at {place} answered in {:.1} s.",
@@ -153,7 +153,7 @@ fn place(subject: &Subject) -> String {
     )
 }
 
-async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Finding {
+async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> DoctorFinding {
     let place = place(subject);
     let address = subject.place_of("llm.proxy_url", "LLM_PROXY_URL");
     let model = named(subject, asked);
@@ -163,7 +163,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
         .and_then(serde_json::Value::as_u64);
     match (failure.code, status) {
         (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &place, &address).await,
-        (ErrorCode::LlmTimeout, _) => Finding::problem(
+        (ErrorCode::LlmTimeout, _) => DoctorFinding::problem(
             CHECK,
             format!(
                 "{model} at {place} did not answer within {} s.",
@@ -173,7 +173,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
              the model server.",
         ),
         (_, Some(code @ (401 | 403))) => wrong_key(subject, &place, code),
-        (_, Some(404)) => Finding::problem(
+        (_, Some(404)) => DoctorFinding::problem(
             CHECK,
             format!("{place} does not know the model {model}, or has another address (HTTP 404)."),
             format!(
@@ -181,7 +181,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
                 subject.place_of("llm.model", "LLM_MODEL")
             ),
         ),
-        (_, Some(429)) => Finding::warning(
+        (_, Some(429)) => DoctorFinding::warning(
             CHECK,
             format!(
                 "{place} answers, but takes no more calls now. {}",
@@ -189,7 +189,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
             ),
             "Wait, or raise the limit at the provider; check that the account has credit.",
         ),
-        (_, Some(code)) => Finding::problem(
+        (_, Some(code)) => DoctorFinding::problem(
             CHECK,
             format!("{place} refused a call of {model} (HTTP {code})."),
             format!(
@@ -198,7 +198,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
                 key_setting(subject)
             ),
         ),
-        (_, None) => Finding::problem(
+        (_, None) => DoctorFinding::problem(
             CHECK,
             format!(
                 "{place} did not answer as a model does. {}",
@@ -209,15 +209,15 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
     }
 }
 
-fn wrong_key(subject: &Subject, place: &str, code: u64) -> Finding {
+fn wrong_key(subject: &Subject, place: &str, code: u64) -> DoctorFinding {
     let setting = key_setting(subject);
     match subject.settings.llm.api_key {
-        Some(_) => Finding::problem(
+        Some(_) => DoctorFinding::problem(
             CHECK,
             format!("{place} refuses the key in {setting} (HTTP {code})."),
             format!("Put a valid key into {setting}."),
         ),
-        None => Finding::problem(
+        None => DoctorFinding::problem(
             CHECK,
             format!("{place} wants a key (HTTP {code}), and none is set."),
             "Set LLM_API_KEY to a key of that server.",
@@ -229,7 +229,7 @@ fn key_setting(subject: &Subject) -> String {
     subject.place_of("llm.api_key", "LLM_API_KEY")
 }
 
-async fn unreachable(subject: &Subject, place: &str, address: &str) -> Finding {
+async fn unreachable(subject: &Subject, place: &str, address: &str) -> DoctorFinding {
     let why = match host_and_port(
         subject
             .settings
@@ -248,7 +248,7 @@ async fn unreachable(subject: &Subject, place: &str, address: &str) -> Finding {
             " CodeLab does not use {name}: it must reach that address directly."
         ));
     }
-    Finding::problem(CHECK, format!("{place} cannot be reached: {why}."), advice)
+    DoctorFinding::problem(CHECK, format!("{place} cannot be reached: {why}."), advice)
 }
 
 /// What the system says of a connection to it. `limit` is for the name and for the connection,

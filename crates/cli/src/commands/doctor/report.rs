@@ -25,7 +25,7 @@ pub enum Status {
 
 /// One line.
 #[derive(Debug, Clone)]
-pub struct Finding {
+pub struct DoctorFinding {
     pub check: &'static str,
     pub status: Status,
     /// Sentences.
@@ -34,12 +34,12 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-pub struct Report {
+pub struct DoctorReport {
     json: bool,
     /// Columns, where a terminal reads along.
     width: Option<usize>,
     colour: bool,
-    findings: Vec<Finding>,
+    findings: Vec<DoctorFinding>,
 }
 
 impl Status {
@@ -61,7 +61,7 @@ impl Status {
     }
 }
 
-impl Finding {
+impl DoctorFinding {
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
@@ -110,7 +110,7 @@ impl Finding {
     }
 }
 
-impl Report {
+impl DoctorReport {
     pub fn begin(json: bool) -> Self {
         let out = std::io::stdout();
         let is_terminal = out.is_terminal() && !json;
@@ -129,7 +129,7 @@ impl Report {
     }
 
     /// Shown at once, so that a person sees what is waited for.
-    pub fn tell(&mut self, finding: Finding) {
+    pub fn tell(&mut self, finding: DoctorFinding) {
         if !self.json {
             let status = format!("{:<8}", finding.status.as_str());
             let status = if self.colour {
@@ -156,7 +156,7 @@ impl Report {
             .max()
             .unwrap_or(Status::Ok);
         if self.json {
-            let checks: Vec<Value> = self.findings.iter().map(Finding::json).collect();
+            let checks: Vec<Value> = self.findings.iter().map(DoctorFinding::json).collect();
             let version = env!("CARGO_PKG_VERSION");
             say(
                 &json!({ "version": version, "status": worst.as_str(), "checks": checks })
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn numbers_of_the_system_are_left_out() {
-        let found = Finding::ok(
+        let found = DoctorFinding::ok(
             "cache",
             "a: Connection refused (os error 111). b: No route (os error 113); c",
         )

@@ -4,7 +4,7 @@
 use codelab_server::{JwtAlgorithm, MasterKey, Secrets};
 
 use super::Subject;
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 const CHECK: &str = "secrets";
 
@@ -12,11 +12,11 @@ pub fn check(
     subject: &Subject,
     audit_key_fits: Option<bool>,
     takes_our_key: Option<bool>,
-) -> Finding {
+) -> DoctorFinding {
     let settings = &subject.settings;
     if let Err(error) = Secrets::check(settings) {
         let advice = "Make secrets with `openssl rand -hex 32`, or listen on 127.0.0.1.";
-        return Finding::problem(CHECK, format!("A server does not start: {error}."), advice);
+        return DoctorFinding::problem(CHECK, format!("A server does not start: {error}."), advice);
     }
     if let Err(error) = MasterKey::find(settings) {
         return unreadable(&error.to_string());
@@ -25,7 +25,7 @@ pub fn check(
         return unreadable(&error.to_string());
     }
     if audit_key_fits == Some(false) {
-        return Finding::problem(
+        return DoctorFinding::problem(
             CHECK,
             format!(
                 "The master key ({}) is not the one that sealed this database's audit log.",
@@ -36,7 +36,7 @@ pub fn check(
         );
     }
     if takes_our_key == Some(false) {
-        return Finding::problem(
+        return DoctorFinding::problem(
             CHECK,
             "The running server refuses the internal key that is configured here.",
             "Set INTERNAL_API_KEY to the key that the server was started with, or restart the server with this one.",
@@ -50,8 +50,8 @@ pub fn check(
         .map(|(name, _)| name)
         .collect();
     match short.is_empty() {
-        true => Finding::ok(CHECK, described(subject, audit_key_fits.is_some())),
-        false => Finding::warning(
+        true => DoctorFinding::ok(CHECK, described(subject, audit_key_fits.is_some())),
+        false => DoctorFinding::warning(
             CHECK,
             format!(
                 "Shorter than 32 bytes, and so easier to guess: {}.",
@@ -62,15 +62,15 @@ pub fn check(
     }
 }
 
-fn unreadable(error: &str) -> Finding {
-    Finding::problem(
+fn unreadable(error: &str) -> DoctorFinding {
+    DoctorFinding::problem(
         CHECK,
         format!("A secret cannot be read: {error}."),
         "Correct the file or its permissions.",
     )
 }
 
-fn unreadable_public_key(subject: &Subject) -> Option<Finding> {
+fn unreadable_public_key(subject: &Subject) -> Option<DoctorFinding> {
     let jwt = &subject.settings.jwt;
     if jwt.algorithm == JwtAlgorithm::Hs256 {
         return None;
@@ -83,7 +83,7 @@ fn unreadable_public_key(subject: &Subject) -> Option<Finding> {
         "Users' tokens are signed with {}, but its public key is missing: {why}.",
         jwt.algorithm.as_str()
     );
-    Some(Finding::problem(
+    Some(DoctorFinding::problem(
         CHECK,
         found,
         "Set auth.jwt_public_key_file to the PEM file of the key.",

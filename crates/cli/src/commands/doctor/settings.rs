@@ -2,26 +2,26 @@
 
 use codelab_server::{Explained, Source};
 
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 /// Names that are listed; `codelab config show` has all.
 const MAX_NAMES: usize = 12;
 
-pub fn check(explained: &Explained) -> Finding {
+pub fn check(explained: &Explained) -> DoctorFinding {
     match &explained.settings {
-        Err(error) => Finding::problem(
+        Err(error) => DoctorFinding::problem(
             "settings",
             format!("A setting cannot be used: {error}."),
             "Correct it: a server does not start with it.",
         ),
-        Ok(_) => Finding::ok("settings", described(explained)),
+        Ok(_) => DoctorFinding::ok("settings", described(explained)),
     }
 }
 
 /// The file did not come in time.
-pub fn unreadable(seconds: u64) -> Finding {
+pub fn unreadable(seconds: u64) -> DoctorFinding {
     let found = format!("The settings could not be read within {seconds} s.");
-    Finding::problem(
+    DoctorFinding::problem(
         "settings",
         found,
         "Check the disk or network share that holds the data folder.",

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
-use codelab_protocol::{ApprovalInfo, ChatQuestion, HitlDecision};
-use codelab_terminal::Question;
+use codelab_protocol::{AgentQuestion, ApprovalInfo, HitlDecision};
+use codelab_terminal::RunnerQuestion;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::super::hands::{allows, ask, in_one_line};
 use super::super::note;
+use super::super::tool_runner::{allows, ask, in_one_line};
 use super::Approve;
 
 /// Questions of the client itself that wait; each stops one call.
@@ -48,8 +48,8 @@ impl Approver {
     }
 
     /// Where the client's own questions go, such as for commands without a sandbox.
-    pub fn questions(&self) -> mpsc::Sender<Question> {
-        let (sender, mut questions) = mpsc::channel::<Question>(MAX_QUESTIONS);
+    pub fn questions(&self) -> mpsc::Sender<RunnerQuestion> {
+        let (sender, mut questions) = mpsc::channel::<RunnerQuestion>(MAX_QUESTIONS);
         let approver = self.clone();
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
@@ -77,7 +77,7 @@ impl Approver {
         }
     }
 
-    pub async fn answer(&self, question: &ChatQuestion) -> String {
+    pub async fn answer(&self, question: &AgentQuestion) -> String {
         if self.approve != Approve::Ask {
             return NOBODY_ANSWERS.to_owned();
         }

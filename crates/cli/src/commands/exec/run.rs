@@ -5,19 +5,19 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use codelab_client::{Backoff, Client, ClientError, EventData, ResumingEvents, Until};
+use codelab_client::{Backoff, Client, ClientError, EventData, FollowUntil, ResumingEvents};
 use codelab_protocol::{
-    ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage,
+    AgentQuestion, ApprovalInfo, CallId, ErrorCode, SendMessage, SessionEvent, SessionEventBody,
     SessionId, TurnStatus, WorkflowStatus,
 };
-use codelab_terminal::{Hands, HandsEvent, PATIENT, repeated};
+use codelab_terminal::{PATIENT, ToolRunner, ToolRunnerEvent, repeated};
 use tokio::task::JoinSet;
 
-use super::super::hands::line_of;
 use super::super::note;
+use super::super::tool_runner::line_of;
 use super::approve::Approver;
-use super::patience::Patience;
-use super::show::Show;
+use super::deadline::ExecDeadline;
+use super::show::EventPrinter;
 
 const FAILED: u8 = 1;
 const NOT_APPROVED: u8 = 3;
@@ -30,9 +30,9 @@ const SEND_ATTEMPTS: u32 = 5;
 pub(super) struct Run {
     client: Client,
     session: SessionId,
-    hands: Hands,
+    hands: ToolRunner,
     approver: Approver,
-    show: Show,
+    show: EventPrinter,
     /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is
     /// made once.
     decided: HashSet<CallId>,
@@ -47,7 +47,7 @@ pub(super) struct Run {
 }
 
 /// How the task came out.
-pub(super) struct Ending {
+pub(super) struct ExecResult {
     pub status: TurnStatus,
     pub response: Option<String>,
     pub error: Option<String>,
@@ -57,9 +57,9 @@ impl Run {
     pub fn new(
         client: Client,
         session: SessionId,
-        hands: Hands,
+        hands: ToolRunner,
         approver: Approver,
-        show: Show,
+        show: EventPrinter,
     ) -> Self {
         Self {
             client,
@@ -80,7 +80,7 @@ impl Run {
     pub async fn finish(
         mut self,
         message: &SendMessage,
-        patience: &mut Patience,
+        patience: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
         let status = match patience.unless(self.send(message)).await {
             Some(Ok(())) => self.follow(patience).await,
@@ -107,7 +107,7 @@ impl Run {
         } = self;
         decisions.abort_all();
         patience.wait_for(hands.stop()).await;
-        let ending = Ending {
+        let ending = ExecResult {
             status: status?,
             response,
             error,
@@ -123,7 +123,11 @@ impl Run {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.client.stream_chat(&self.session, message).await {
+            match self
+                .client
+                .stream_project_message(&self.session, message)
+                .await
+            {
                 Err(error) if error.is_passing() && attempt < SEND_ATTEMPTS => {
                     tokio::time::sleep(Backoff::default().delay(attempt)).await;
                 }
@@ -132,12 +136,12 @@ impl Run {
         }
     }
 
-    async fn follow(&mut self, patience: &mut Patience) -> anyhow::Result<TurnStatus> {
-        let mut events: ResumingEvents<ChatEvent> = ResumingEvents::new(
+    async fn follow(&mut self, patience: &mut ExecDeadline) -> anyhow::Result<TurnStatus> {
+        let mut events: ResumingEvents<SessionEvent> = ResumingEvents::new(
             self.client.clone(),
             self.session.clone(),
             None,
-            Until::Dropped,
+            FollowUntil::Dropped,
         );
         loop {
             tokio::select! {
@@ -146,7 +150,7 @@ impl Run {
                     Some(Err(error)) => return Err(error.into()),
                     None => bail!("the events of the session ended"),
                 },
-                event = self.hands.next() => self.hands_said(&event)?,
+                event = self.hands.next() => self.tool_runner_said(&event)?,
                 Some(decided) = self.decisions.join_next() => decided??,
                 () = patience.signal() => match patience.is_over() {
                     true => return Ok(TurnStatus::Cancelled),
@@ -162,16 +166,16 @@ impl Run {
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
         self.decisions.spawn(async move {
-            settled(repeated(PATIENT, || client.cancel_chat(&session, true)).await)
+            settled(repeated(PATIENT, || client.cancel_project_session(&session, true)).await)
         });
     }
 
-    fn hands_said(&self, event: &HandsEvent) -> anyhow::Result<()> {
+    fn tool_runner_said(&self, event: &ToolRunnerEvent) -> anyhow::Result<()> {
         match event {
-            HandsEvent::Ended { reason } => bail!("{reason}"),
-            HandsEvent::Refused { .. }
-            | HandsEvent::Unknown { .. }
-            | HandsEvent::Disconnected { .. } => {
+            ToolRunnerEvent::Ended { reason } => bail!("{reason}"),
+            ToolRunnerEvent::Refused { .. }
+            | ToolRunnerEvent::Unknown { .. }
+            | ToolRunnerEvent::Disconnected { .. } => {
                 note(&line_of(event));
             }
             _ => {}
@@ -180,33 +184,33 @@ impl Run {
     }
 
     /// The status of a turn that is over.
-    fn take(&mut self, data: EventData<ChatEvent>) -> Option<TurnStatus> {
+    fn take(&mut self, data: EventData<SessionEvent>) -> Option<TurnStatus> {
         let event = match data {
             EventData::Chunk(event) => event,
             EventData::Done(done) => return done.status.is_end().then_some(done.status),
             EventData::Other(_) => return None,
         };
-        if !matches!(event.body, ChatEventBody::MessageDelta(_)) {
+        if !matches!(event.body, SessionEventBody::MessageDelta(_)) {
             self.show.event(&event);
         }
         match event.body {
-            ChatEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
-            ChatEventBody::PlanRequest(asked) => self.decide(asked.approval),
-            ChatEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
-            ChatEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
-            ChatEventBody::Question(question) => self.answer(question),
-            ChatEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
+            SessionEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
+            SessionEventBody::PlanRequest(asked) => self.decide(asked.approval),
+            SessionEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
+            SessionEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
+            SessionEventBody::Question(question) => self.answer(question),
+            SessionEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
                 self.response = Some(done.response)
             }
-            ChatEventBody::WorkflowCompleted(done) => {
+            SessionEventBody::WorkflowCompleted(done) => {
                 self.workflow = Some(done.status);
                 self.response = (!done.response.is_empty()).then_some(done.response);
             }
-            ChatEventBody::Error(error) if error.origin.task_id.is_none() => {
+            SessionEventBody::Error(error) if error.origin.task_id.is_none() => {
                 self.error = Some(error.error.message)
             }
             // A log that starts over tells again what came of the task.
-            ChatEventBody::Gap(_) => {
+            SessionEventBody::Gap(_) => {
                 (self.workflow, self.response, self.error) = (None, None, None)
             }
             _ => {}
@@ -218,7 +222,7 @@ impl Run {
         self.is_refused |= matches!(decision, "reject" | "expired");
     }
 
-    fn answer(&mut self, question: ChatQuestion) {
+    fn answer(&mut self, question: AgentQuestion) {
         if !self.decided.insert(question.call_id.clone()) {
             return;
         }

@@ -1,6 +1,9 @@
 //! Machines on which CodeLab cannot do its work.
 
-use super::{NOBODY, Said, Setup, judge};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{Said, Setup, judge, line};
 
 /// Uses up what the kernel allows of Landlock: no further wall can be put up, and none of
 /// bubblewrap's mounts is allowed.

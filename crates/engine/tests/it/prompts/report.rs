@@ -107,9 +107,9 @@ fn what_tools_return_is_marked_as_data() {
 #[test]
 fn after_a_switch_the_prompt_says_who_it_was_and_why() {
     use super::super::kit::Stage;
-    use codelab_engine::{Briefing, History, Lane, Mode, PromptLimits, Region, step_request};
+    use codelab_engine::{AgentMode, Briefing, History, Lane, PromptLimits, Region, step_request};
 
-    let mut stage = Stage::new(Mode::Multi);
+    let mut stage = Stage::new(AgentMode::Multi);
     let case = Case::new("", vec![]);
     let mut session = case.session(&mut stage);
     session

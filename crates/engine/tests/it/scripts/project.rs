@@ -1,6 +1,6 @@
 //! The lines of a script that only a project's session has.
 
-use codelab_engine::{Budget, Closed, Input, Spending, Team};
+use codelab_engine::{AgentClosed, Budget, Input, Spending, Team};
 use codelab_protocol::{AgentName, ClientId, ErrorCode, ModelOutput, Usage};
 use serde_json::{Value, json};
 
@@ -48,12 +48,12 @@ impl Play {
             "close" => {
                 self.stage.space.close(&name(rest));
                 while let Some(lane) = self.stage.space.losses.pop_front() {
-                    let closed = Closed {
+                    let closed = AgentClosed {
                         code: ErrorCode::AgentUnavailable,
                         why: format!("{rest} was taken out"),
                         retry_after_seconds: 30,
                     };
-                    self.apply(Input::PlaceLost { lane, closed });
+                    self.apply(Input::SlotLost { lane, closed });
                 }
             }
             "deregister" => {
@@ -105,7 +105,7 @@ impl Play {
                     .iter()
                     .position(|(granted, _)| lane.is_none_or(|lane| lane == *granted));
                 let (lane, agent) = grants.remove(at.expect("no place was granted")).unwrap();
-                Input::PlaceGranted {
+                Input::SlotGranted {
                     lane,
                     status: self.stage.space.status(&agent),
                 }

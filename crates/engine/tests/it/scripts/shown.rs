@@ -1,7 +1,9 @@
 //! How effects read in a transcript.
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
-use codelab_protocol::{ChatEventBody, ChunkBody, ErrorData, Origin, Plan, Role, ToolCallChunk};
+use codelab_protocol::{
+    ChunkBody, ErrorData, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
+};
 use serde_json::{Map, Value};
 
 /// None where a person would not notice it.
@@ -88,7 +90,9 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 past.text.replace('\n', " / ")
             )
         }
-        Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputTaken { .. } => return None,
+        Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputAccepted { .. } => {
+            return None;
+        }
     })
 }
 
@@ -154,8 +158,8 @@ fn chunk(body: &ChunkBody) -> String {
     }
 }
 
-fn chat(body: &ChatEventBody) -> String {
-    use ChatEventBody as E;
+fn chat(body: &SessionEventBody) -> String {
+    use SessionEventBody as E;
     match body {
         E::MessageCreated(created) => {
             let who = created
@@ -312,7 +316,7 @@ fn failure(error: &ErrorData) -> String {
     format!("{}: {}", error.error_code.as_str(), error.message)
 }
 
-fn of(origin: &Origin) -> String {
+fn of(origin: &TaskOrigin) -> String {
     origin
         .task_id
         .as_ref()

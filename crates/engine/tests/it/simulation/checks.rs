@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall, Limits,
-    MessageRecord, ModelCallId, Purpose, Session, Span,
+    ApprovalStatus, CallStatus, Effect, EventBody, EventRange, EventRecord, Input, KnownCall,
+    MessageRecord, ModelCallId, Purpose, Session, SessionLimits,
 };
 use codelab_protocol::{CallId, ChunkBody, Digest, Role, TurnId, TurnStatus};
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub struct Record {
 #[derive(Default)]
 struct Call {
     status: Option<CallStatus>,
-    result: Option<(Digest, Span)>,
+    result: Option<(Digest, EventRange)>,
     dispatched: Option<Map<String, Value>>,
 }
 
@@ -44,7 +44,7 @@ impl Record {
         input: &Input,
         effects: &[Effect],
         session: &Session,
-        limits: &Limits,
+        limits: &SessionLimits,
     ) {
         if let Input::ModelFinished { call, .. } = input
             && self.model == Some(*call)
@@ -131,7 +131,7 @@ impl Record {
                 }
                 Effect::ApprovalMoved { .. }
                 | Effect::Switched(_)
-                | Effect::InputTaken { .. }
+                | Effect::InputAccepted { .. }
                 | Effect::Title(_) => {}
                 Effect::PlanSaved { .. }
                 | Effect::Spent(_)
@@ -144,7 +144,7 @@ impl Record {
         self.after(input, session, limits);
     }
 
-    fn after(&self, input: &Input, session: &Session, limits: &Limits) {
+    fn after(&self, input: &Input, session: &Session, limits: &SessionLimits) {
         assert_eq!(session.last_seq(), self.last_seq);
         assert_eq!(session.message_count(), self.messages);
         assert!(

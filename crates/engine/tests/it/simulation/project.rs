@@ -7,7 +7,7 @@ mod record;
 mod workflows;
 
 use codelab_engine::{
-    Budget, Closed, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session,
+    AgentClosed, Budget, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session,
     Thread,
 };
 use codelab_protocol::{AgentName, ErrorCode};
@@ -284,15 +284,15 @@ impl Life {
     fn heard_of_place(&mut self) -> Input {
         let space = &mut self.stage.space;
         if let Some((lane, agent)) = space.grants.pop_front() {
-            return Input::PlaceGranted {
+            return Input::SlotGranted {
                 lane,
                 status: space.status(&agent),
             };
         }
         match space.losses.pop_front() {
-            Some(lane) => Input::PlaceLost {
+            Some(lane) => Input::SlotLost {
                 lane,
-                closed: Closed {
+                closed: AgentClosed {
                     code: ErrorCode::AgentUnavailable,
                     why: "taken out".to_owned(),
                     retry_after_seconds: 1,

@@ -3,8 +3,8 @@
 //! plain data). What passes here is the plain invocation; options that point them at other code,
 //! another shell or other places are left out.
 
-use super::Kind::{Name, Number, Package, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, toolchains};
+use super::ValueKind::{Name, Number, Package, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, toolchains};
 
 /// These may be asked for their version and nothing else, unless a row below says more.
 pub(crate) const VERSIONED: &[&str] = &[
@@ -62,7 +62,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("cargo", toolchains::CARGO),
     (
         "ctest",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "VQN",
             valued: &[(Number, "j"), (Text, "RE")],
             long: &["output-on-failure", "verbose"],
@@ -89,7 +89,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[(
                 "run",
-                Rule::Options(&Options {
+                Rule::Options(&ProgramOptions {
                     flags: "v",
                     long: &["fast", "verbose"],
                     long_valued: &[(Number, &["timeout", "concurrency"])],
@@ -107,7 +107,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
                 ("compile", Rule::Options(&OPTIONS)),
                 (
                     "test",
-                    Rule::Options(&Options {
+                    Rule::Options(&ProgramOptions {
                         long: &["failed", "stale", "trace"],
                         ..CHECKS
                     }),
@@ -117,7 +117,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "rustfmt",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "lqv",
             long: &["check", "files-with-diff", "quiet", "verbose"],
             long_valued: &[(Name, &["color", "edition"])],
@@ -127,7 +127,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "rustc",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             long_valued: &[(Name, &["explain"])],
             needs: &["explain"],
             ..OPTIONS
@@ -139,7 +139,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "staticcheck",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             operands: Operands::Kind(Package),
             ..OPTIONS
         }),
@@ -156,7 +156,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
 ];
 
-const DOTNET: Options = Options {
+const DOTNET: ProgramOptions = ProgramOptions {
     flags: "v",
     long: &["no-build", "no-restore", "nologo"],
     ..OPTIONS

@@ -3,8 +3,8 @@
 //! every subcommand that changes the repository, talks to another one, or may start an editor, a
 //! hook or a configured program. `git add` writes `.git`, so it asks.
 
-use super::Kind::{Format, Name, Number, Path, Revision, Setting, Text};
-use super::{OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Format, Name, Number, Path, Revision, Setting, Text};
+use super::{OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[("git", Rule::Special(Special::Git))];
 
@@ -16,7 +16,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         // Neither `--textconv` nor `--filters`.
         (
             "cat-file",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "epst",
                 operands: REVISIONS,
                 ..OPTIONS
@@ -24,7 +24,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "check-ignore",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "vnq",
                 long: &["verbose"],
                 operands: Operands::Paths,
@@ -33,7 +33,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "config",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long_valued: &[(Setting, &["get"])],
                 needs: &["get"],
                 ..OPTIONS
@@ -41,7 +41,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "count-objects",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "vH",
                 ..OPTIONS
             }),
@@ -54,7 +54,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("ls-tree", Rule::Options(&LS_TREE)),
         (
             "merge-base",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "a",
                 long: &["all", "fork-point", "is-ancestor"],
                 operands: REVISIONS,
@@ -63,7 +63,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "reflog",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "n0123456789",
                 operands: Operands::Exactly(&["show", "HEAD"]),
                 ..OPTIONS
@@ -72,7 +72,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         (
             "remote",
             Rule::Either(
-                &Rule::Options(&Options {
+                &Rule::Options(&ProgramOptions {
                     flags: "v",
                     long: &["verbose"],
                     ..OPTIONS
@@ -81,7 +81,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
                     &[],
                     &[(
                         "get-url",
-                        Rule::Options(&Options {
+                        Rule::Options(&ProgramOptions {
                             operands: Operands::Kind(Name),
                             ..OPTIONS
                         }),
@@ -91,7 +91,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "rev-list",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "0123456789",
                 valued: &[(Number, "n")],
                 long: &["all", "count", "first-parent", "left-right", "no-merges"],
@@ -103,7 +103,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("rev-parse", Rule::Options(&REV_PARSE)),
         (
             "shortlog",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "sne",
                 long: &["all", "no-merges", "numbered", "summary"],
                 long_valued: &[(Text, &["author", "since", "until"])],
@@ -114,7 +114,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("show", Rule::Options(&LOG)),
         (
             "show-ref",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "ds",
                 long: &["heads", "tags", "verify"],
                 operands: REVISIONS,
@@ -140,7 +140,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
                 &[],
                 &[(
                     "list",
-                    Rule::Options(&Options {
+                    Rule::Options(&ProgramOptions {
                         long: &["porcelain"],
                         ..OPTIONS
                     }),
@@ -152,7 +152,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
 
 const REVISIONS: Operands = Operands::Kind(Revision);
 
-const BLAME: Options = Options {
+const BLAME: ProgramOptions = ProgramOptions {
     flags: "wesclMC",
     valued: &[(Text, "L")],
     long: &["line-porcelain", "porcelain", "show-email"],
@@ -161,7 +161,7 @@ const BLAME: Options = Options {
     ..OPTIONS
 };
 
-const BRANCHES: Rule = Rule::Options(&Options {
+const BRANCHES: Rule = Rule::Options(&ProgramOptions {
     flags: "arv",
     long: &[
         "all",
@@ -179,7 +179,7 @@ const BRANCHES: Rule = Rule::Options(&Options {
 });
 
 /// An operand would be a new branch, unless one of these turns it into what to list by.
-const BRANCHES_LIKE: Rule = Rule::Options(&Options {
+const BRANCHES_LIKE: Rule = Rule::Options(&ProgramOptions {
     flags: "arv",
     long: &[
         "all",
@@ -197,14 +197,14 @@ const BRANCHES_LIKE: Rule = Rule::Options(&Options {
     ..OPTIONS
 });
 
-const TAGS: Rule = Rule::Options(&Options {
+const TAGS: Rule = Rule::Options(&ProgramOptions {
     flags: "ln",
     long: &["list"],
     long_valued: &[(Text, &["sort"])],
     ..OPTIONS
 });
 
-const TAGS_LIKE: Rule = Rule::Options(&Options {
+const TAGS_LIKE: Rule = Rule::Options(&ProgramOptions {
     flags: "ln0123456789",
     long: &["contains", "list", "merged", "points-at"],
     long_valued: &[(Text, &["sort"])],
@@ -213,14 +213,14 @@ const TAGS_LIKE: Rule = Rule::Options(&Options {
     ..OPTIONS
 });
 
-const DESCRIBE: Options = Options {
+const DESCRIBE: ProgramOptions = ProgramOptions {
     long: &["all", "always", "dirty", "exact-match", "long", "tags"],
     long_valued: &[(Number, &["abbrev"]), (Text, &["match"])],
     operands: REVISIONS,
     ..OPTIONS
 };
 
-const REV_PARSE: Options = Options {
+const REV_PARSE: ProgramOptions = ProgramOptions {
     flags: "q",
     long: &[
         "absolute-git-dir",
@@ -244,14 +244,14 @@ const REV_PARSE: Options = Options {
     ..OPTIONS
 };
 
-const STASHED: Options = Options {
+const STASHED: ProgramOptions = ProgramOptions {
     flags: "pu",
     long: &["name-only", "name-status", "patch", "stat"],
     operands: REVISIONS,
     ..OPTIONS
 };
 
-const STATUS: Options = Options {
+const STATUS: ProgramOptions = ProgramOptions {
     flags: "sbvz",
     attached: &[(Name, "u")],
     long: &[
@@ -268,7 +268,7 @@ const STATUS: Options = Options {
     ..OPTIONS
 };
 
-const LS_FILES: Options = Options {
+const LS_FILES: ProgramOptions = ProgramOptions {
     flags: "codimstuz",
     valued: &[(Text, "x")],
     long: &[
@@ -288,7 +288,7 @@ const LS_FILES: Options = Options {
     ..OPTIONS
 };
 
-const LS_TREE: Options = Options {
+const LS_TREE: ProgramOptions = ProgramOptions {
     flags: "drtlz",
     long: &["full-name", "full-tree", "name-only", "name-status"],
     operands: REVISIONS,
@@ -296,7 +296,7 @@ const LS_TREE: Options = Options {
 };
 
 /// Neither `-O` nor `--no-index`, `--textconv`.
-const GREP: Options = Options {
+const GREP: ProgramOptions = ProgramOptions {
     flags: "iwvhHEGFPnlLcIoqWpz",
     valued: &[(Text, "e"), (Number, "ABCm")],
     long: &[
@@ -336,7 +336,7 @@ const GREP: Options = Options {
     ..OPTIONS
 };
 
-const DIFF: Options = Options {
+const DIFF: ProgramOptions = ProgramOptions {
     flags: "pubwzRaDW0123456789",
     valued: &[(Number, "U"), (Text, "SG")],
     attached: &[(Number, "MBC")],
@@ -390,7 +390,7 @@ const DIFF: Options = Options {
     ..OPTIONS
 };
 
-const LOG: Options = Options {
+const LOG: ProgramOptions = ProgramOptions {
     flags: "pubwzsamgiEFP0123456789",
     valued: &[(Number, "nU"), (Text, "SGL")],
     attached: &[(Number, "MBC")],

@@ -2,8 +2,8 @@
 //! other interpreters and everything that writes a report asks. Formatters pass only where they
 //! report what they would change.
 
-use super::Kind::{Name, Number, Path, Source, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Source, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("bandit", BANDIT),
@@ -28,7 +28,7 @@ pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("black", BLACK),
     (
         "compileall",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "fq",
             ..CHECKS
         }),
@@ -40,7 +40,7 @@ pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("pip", PIP),
     (
         "py_compile",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "q",
             ..CHECKS
         }),
@@ -51,7 +51,7 @@ pub(crate) const MODULES: &[(&str, Rule)] = &[
 ];
 
 /// Neither `-c` nor `--ini` nor `-o`; a format may be a template.
-const BANDIT: Rule = Rule::Options(&Options {
+const BANDIT: Rule = Rule::Options(&ProgramOptions {
     flags: "rlqvi",
     valued: &[(Text, "x")],
     long: &["quiet", "recursive", "verbose"],
@@ -67,7 +67,7 @@ const COVERAGE: Rule = Rule::Commands(
     &[],
     &[(
         "report",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "mi",
             long: &[
                 "ignore-errors",
@@ -92,7 +92,7 @@ const PIP: Rule = Rule::Commands(
         ("check", Rule::Options(&OPTIONS)),
         (
             "freeze",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "l",
                 long: &["local", "all"],
                 ..OPTIONS
@@ -100,7 +100,7 @@ const PIP: Rule = Rule::Commands(
         ),
         (
             "list",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["editable", "local"],
                 long_valued: &[(Name, &["format"])],
                 ..OPTIONS
@@ -108,7 +108,7 @@ const PIP: Rule = Rule::Commands(
         ),
         (
             "show",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "f",
                 long: &["files"],
                 operands: Operands::Kind(Name),
@@ -118,7 +118,7 @@ const PIP: Rule = Rule::Commands(
     ],
 );
 
-const BLACK: Rule = Rule::Options(&Options {
+const BLACK: Rule = Rule::Options(&ProgramOptions {
     flags: "qvSC",
     valued: &[(Number, "ljW"), (Name, "t")],
     long: &[
@@ -143,7 +143,7 @@ const BLACK: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const FLAKE8: Rule = Rule::Options(&Options {
+const FLAKE8: Rule = Rule::Options(&ProgramOptions {
     flags: "qv",
     valued: &[(Number, "j")],
     long: &[
@@ -181,7 +181,7 @@ const FLAKE8: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const ISORT: Rule = Rule::Options(&Options {
+const ISORT: Rule = Rule::Options(&ProgramOptions {
     flags: "cdqv",
     valued: &[(Number, "lj")],
     long: &["check", "check-only", "diff", "quiet", "verbose"],
@@ -194,7 +194,7 @@ const ISORT: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const MYPY: Rule = Rule::Options(&Options {
+const MYPY: Rule = Rule::Options(&ProgramOptions {
     flags: "v",
     long: &[
         "check-untyped-defs",
@@ -236,7 +236,7 @@ const MYPY: Rule = Rule::Options(&Options {
 });
 
 /// Formats and checks by bare names only: one with a dot is a class that pylint loads.
-const PYLINT: Rule = Rule::Options(&Options {
+const PYLINT: Rule = Rule::Options(&ProgramOptions {
     flags: "Ev",
     valued: &[(Number, "j"), (Name, "de")],
     long: &["errors-only", "verbose"],
@@ -258,7 +258,7 @@ const PYLINT: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const PYRIGHT: Rule = Rule::Options(&Options {
+const PYRIGHT: Rule = Rule::Options(&ProgramOptions {
     long: &[
         "outputjson",
         "skipunannotated",
@@ -276,7 +276,7 @@ const RUFF: Rule = Rule::Commands(
         ("check", Rule::Options(&RUFF_CHECK)),
         (
             "format",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "qv",
                 needs: &["check", "diff"],
                 ..RUFF_CHECK
@@ -285,7 +285,7 @@ const RUFF: Rule = Rule::Commands(
         ("linter", Rule::Options(&OPTIONS)),
         (
             "rule",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["all"],
                 operands: Operands::Kind(Name),
                 ..OPTIONS
@@ -296,7 +296,7 @@ const RUFF: Rule = Rule::Commands(
 
 /// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may
 /// say `fix = true`.
-const RUFF_CHECK: Options = Options {
+const RUFF_CHECK: ProgramOptions = ProgramOptions {
     flags: "neqv",
     long: &[
         "check",
@@ -335,7 +335,7 @@ const RUFF_CHECK: Options = Options {
 /// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`,
 /// `--import-mode`: they load other code or empty directories. `-k` and `-m` are looked at more
 /// closely elsewhere.
-pub(crate) const PYTEST: Options = Options {
+pub(crate) const PYTEST: ProgramOptions = ProgramOptions {
     flags: "qvxsl",
     valued: &[(Text, "km"), (Number, "n"), (Name, "rp")],
     long: &[
@@ -395,7 +395,7 @@ pub(crate) const PYTEST: Options = Options {
 };
 
 /// Names, patterns and folders are looked at more closely elsewhere.
-pub(crate) const UNITTEST: Options = Options {
+pub(crate) const UNITTEST: ProgramOptions = ProgramOptions {
     flags: "bcfqv",
     valued: &[(Text, "kpst")],
     long: &["buffer", "catch", "failfast", "locals", "quiet", "verbose"],

@@ -1,7 +1,7 @@
 //! Programs that read, compare and print, and the few that write plain files in the workspace.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{OPTIONS, Operands, Options, READS, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};
 
 /// Whatever their arguments, these neither open a file of the caller's choice nor start a program.
 pub(crate) const FREE: &[&str] = &[
@@ -18,7 +18,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-o`: on macOS it writes a file.
     (
         "base64",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "dD",
             valued: &[(Number, "wb"), (Path, "i")],
             long: &["decode"],
@@ -30,7 +30,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("break", Rule::Options(&LOOP_CONTROL)),
     (
         "cat",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "AbeEnstTuv",
             long: &[
                 "number",
@@ -47,7 +47,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("cksum", Rule::Options(&READS)),
     (
         "cmp",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bls",
             valued: &[(Number, "in")],
             long: &["silent", "quiet"],
@@ -56,7 +56,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "column",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "tx",
             valued: &[(Text, "s"), (Text, "N"), (Number, "c")],
             ..READS
@@ -64,7 +64,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "comm",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "123iz",
             long: &["nocheck-order", "check-order", "total"],
             ..READS
@@ -77,7 +77,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("date", Rule::Special(Special::Date)),
     (
         "df",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "ahHiklmPT",
             valued: &[(Name, "tx"), (Number, "B")],
             long: &[
@@ -94,7 +94,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("diff", Rule::Options(&DIFF)),
     (
         "du",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "abcDhHklLmPsSx0",
             valued: &[(Number, "dBt")],
             long: &[
@@ -117,7 +117,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("exit", Rule::Options(&LOOP_CONTROL)),
     (
         "expand",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "i",
             valued: &[(Number, "t")],
             ..READS
@@ -126,7 +126,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-m`, `-f`, `-C`, `-z`.
     (
         "file",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bihkLN",
             long: &["brief", "dereference", "mime", "mime-encoding", "mime-type"],
             operands: Operands::Paths,
@@ -135,7 +135,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "fold",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bs",
             valued: &[(Number, "w")],
             ..READS
@@ -145,7 +145,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("head", Rule::Options(&HEAD)),
     (
         "hexdump",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bcCdovx",
             valued: &[(Number, "ns"), (Text, "e")],
             ..READS
@@ -154,7 +154,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("hostname", Rule::Options(&OPTIONS)),
     (
         "join",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "i",
             valued: &[(Text, "12aejotv")],
             ..READS
@@ -165,7 +165,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-D`: it may write a file of devices.
     (
         "lsof",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "abhlnNPRtUvVw",
             valued: &[(Text, "cdpu")],
             attached: &[(Text, "gisF")],
@@ -179,7 +179,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("nice", Rule::Special(Special::Nice)),
     (
         "nl",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "p",
             valued: &[(Text, "bdfhns"), (Number, "ilvw")],
             ..READS
@@ -187,7 +187,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "od",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "abcdfilosvx",
             valued: &[(Text, "tA"), (Number, "jNSw")],
             ..READS
@@ -195,7 +195,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "paste",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "sz",
             valued: &[(Text, "d")],
             ..READS
@@ -203,7 +203,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "pgrep",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "aflinvxc",
             valued: &[(Name, "uUgGPs")],
             tame: true,
@@ -224,7 +224,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("sha512sum", Rule::Options(&DIGEST)),
     (
         "shasum",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bt",
             valued: &[(Number, "a")],
             ..READS
@@ -233,7 +233,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("sort", Rule::Options(&SORT)),
     (
         "stat",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "fLnqrstx",
             valued: &[(Text, "c")],
             long: &["dereference", "file-system", "terse"],
@@ -243,16 +243,16 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "strings",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "a",
             valued: &[(Number, "n"), (Name, "te")],
-            operands: Operands::Kind(super::Kind::Source),
+            operands: Operands::Kind(super::ValueKind::Source),
             ..OPTIONS
         }),
     ),
     (
         "tac",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "br",
             valued: &[(Text, "s")],
             ..READS
@@ -260,7 +260,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "tail",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "qvzfFr0123456789",
             ..HEAD
         }),
@@ -272,7 +272,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("touch", Rule::Special(Special::Touch)),
     (
         "unexpand",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "a",
             valued: &[(Number, "t")],
             ..READS
@@ -281,7 +281,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("uniq", Rule::Special(Special::OneFile(&UNIQ))),
     (
         "wc",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "clmwL",
             long: &["bytes", "chars", "lines", "max-line-length", "words"],
             long_valued: &[(Name, &["total"])],
@@ -290,7 +290,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "whereis",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bms",
             operands: Operands::Kind(Name),
             ..OPTIONS
@@ -299,7 +299,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-r`: it writes bytes.
     (
         "xxd",
-        Rule::Special(Special::OneFile(&Options {
+        Rule::Special(Special::OneFile(&ProgramOptions {
             flags: "abeipu",
             valued: &[(Number, "cgls")],
             ..READS
@@ -308,19 +308,19 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
 ];
 
 /// A number at most.
-const LOOP_CONTROL: Options = Options {
+const LOOP_CONTROL: ProgramOptions = ProgramOptions {
     operands: Operands::Exactly(&[]),
     ..OPTIONS
 };
 
 /// No `-c`: the files to read would be named in a file.
-const DIGEST: Options = Options {
+const DIGEST: ProgramOptions = ProgramOptions {
     flags: "btz",
     long: &["binary", "tag", "text", "zero"],
     ..READS
 };
 
-const RESOLVE: Options = Options {
+const RESOLVE: ProgramOptions = ProgramOptions {
     flags: "efmnqsvzLP",
     long: &[
         "canonicalize",
@@ -334,7 +334,7 @@ const RESOLVE: Options = Options {
     ..READS
 };
 
-const HEAD: Options = Options {
+const HEAD: ProgramOptions = ProgramOptions {
     flags: "qvz0123456789",
     valued: &[(Number, "nc")],
     long: &["quiet", "silent", "verbose", "zero-terminated", "retry"],
@@ -343,7 +343,7 @@ const HEAD: Options = Options {
     ..READS
 };
 
-const CUT: Options = Options {
+const CUT: ProgramOptions = ProgramOptions {
     flags: "nsz",
     valued: &[(Text, "bcdf")],
     long: &["complement", "only-delimited", "zero-terminated"],
@@ -360,7 +360,7 @@ const CUT: Options = Options {
     ..READS
 };
 
-const LS: Options = Options {
+const LS: ProgramOptions = ProgramOptions {
     flags: "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1",
     long: &[
         "all",
@@ -397,7 +397,7 @@ const LS: Options = Options {
 };
 
 /// Neither `-X` nor `--from-file` nor `--to-file`, which name more files to read.
-const DIFF: Options = Options {
+const DIFF: ProgramOptions = ProgramOptions {
     flags: "abBcdeEHiNnpqrsTtuvwyZ0123456789",
     valued: &[(Number, "CUW"), (Text, "FILx")],
     long: &[
@@ -437,7 +437,7 @@ const DIFF: Options = Options {
 };
 
 /// Neither `-o` nor `-T` nor `--compress-program` nor `--files0-from`.
-const SORT: Options = Options {
+const SORT: ProgramOptions = ProgramOptions {
     flags: "nrufhVsbdigMRcCz",
     valued: &[(Text, "kt"), (Number, "S")],
     long: &[
@@ -464,7 +464,7 @@ const SORT: Options = Options {
     ..OPTIONS
 };
 
-const UNIQ: Options = Options {
+const UNIQ: ProgramOptions = ProgramOptions {
     flags: "cduiDz0123456789",
     valued: &[(Number, "fsw")],
     long: &["count", "ignore-case", "repeated", "unique"],

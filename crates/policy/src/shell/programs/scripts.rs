@@ -1,7 +1,7 @@
 //! JavaScript's tools, and whatever runs a project's scripts and targets by name.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     (
@@ -10,7 +10,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[(
                 "test",
-                Rule::Options(&Options {
+                Rule::Options(&ProgramOptions {
                     long: &["bail"],
                     long_valued: &[(Number, &["timeout"])],
                     ..CHECKS
@@ -26,7 +26,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
                 ("check", Rule::Options(&CHECKS)),
                 (
                     "fmt",
-                    Rule::Options(&Options {
+                    Rule::Options(&ProgramOptions {
                         long: &["check"],
                         needs: &["check"],
                         ..CHECKS
@@ -34,14 +34,14 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
                 ),
                 (
                     "lint",
-                    Rule::Options(&Options {
+                    Rule::Options(&ProgramOptions {
                         long: &["json", "compact"],
                         ..CHECKS
                     }),
                 ),
                 (
                     "test",
-                    Rule::Options(&Options {
+                    Rule::Options(&ProgramOptions {
                         long: &["fail-fast", "quiet"],
                         ..CHECKS
                     }),
@@ -51,7 +51,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "eslint",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             long: &[
                 "color",
                 "no-color",
@@ -65,7 +65,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "gradle",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "qi",
             long: &["info", "no-daemon", "offline", "quiet", "stacktrace"],
             operands: Operands::Exactly(TARGETS),
@@ -77,7 +77,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("mocha", Rule::Options(&MOCHA)),
     (
         "mvn",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "qBoe",
             long: &["batch-mode", "offline", "quiet"],
             operands: Operands::Exactly(&[
@@ -99,7 +99,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "prettier",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "clu",
             long: &[
                 "check",
@@ -145,7 +145,7 @@ const TARGETS: &[&str] = &[
     "vet",
 ];
 
-const SCRIPT: Options = Options {
+const SCRIPT: ProgramOptions = ProgramOptions {
     flags: "s",
     valued: &[(Name, "w")],
     long: &["if-present", "silent", "workspaces"],
@@ -154,11 +154,11 @@ const SCRIPT: Options = Options {
     trailing: Some(&CHECKS),
     ..OPTIONS
 };
-const NAMED: Rule = Rule::Options(&Options {
+const NAMED: Rule = Rule::Options(&ProgramOptions {
     operands: Operands::None,
     ..SCRIPT
 });
-const LISTING: Rule = Rule::Options(&Options {
+const LISTING: Rule = Rule::Options(&ProgramOptions {
     flags: "a",
     long: &["all", "json", "prod"],
     long_valued: &[(Number, &["depth"])],
@@ -185,7 +185,7 @@ const PACKAGE_SCRIPTS: &[(&str, Rule)] = &[
 ];
 
 /// No `VAR=value` (it may be `SHELL=`), no `-f`, no `-C`, no `--eval`.
-const MAKE: Options = Options {
+const MAKE: ProgramOptions = ProgramOptions {
     flags: "knsBj0123456789",
     long: &[
         "always-make",
@@ -201,14 +201,14 @@ const MAKE: Options = Options {
 };
 
 /// The whole project as its own settings say.
-const TSC: Rule = Rule::Options(&Options {
+const TSC: Rule = Rule::Options(&ProgramOptions {
     flags: "b",
     long: &["build", "noEmit", "pretty", "strict"],
     ..OPTIONS
 });
 
 /// Settings of one's own only where nothing is written.
-const TSC_CHECK: Rule = Rule::Options(&Options {
+const TSC_CHECK: Rule = Rule::Options(&ProgramOptions {
     valued: &[(Path, "p")],
     long: &["noEmit", "pretty", "skipLibCheck", "strict"],
     long_valued: &[(Path, &["project"])],
@@ -218,7 +218,7 @@ const TSC_CHECK: Rule = Rule::Options(&Options {
 
 /// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of
 /// node's own.
-pub(crate) const NODE_TEST: Options = Options {
+pub(crate) const NODE_TEST: ProgramOptions = ProgramOptions {
     flags: "c",
     long: &[
         "check",
@@ -237,7 +237,7 @@ pub(crate) const NODE_TEST: Options = Options {
 
 /// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load
 /// code. No `-u`: it rewrites.
-const JEST: Options = Options {
+const JEST: ProgramOptions = ProgramOptions {
     flags: "ib",
     valued: &[(Text, "t")],
     long: &[
@@ -264,7 +264,7 @@ const JEST: Options = Options {
     ..CHECKS
 };
 
-const VITEST: Options = Options {
+const VITEST: ProgramOptions = ProgramOptions {
     valued: &[(Text, "t")],
     long: &["bail", "coverage", "passWithNoTests", "silent"],
     long_valued: &[
@@ -276,7 +276,7 @@ const VITEST: Options = Options {
 
 /// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own
 /// options.
-const MOCHA: Options = Options {
+const MOCHA: ProgramOptions = ProgramOptions {
     flags: "bc",
     valued: &[(Text, "fg"), (Number, "t")],
     long: &[

@@ -1,8 +1,8 @@
 //! Programs that look for text or files. The first operand of most is what to look for, the others
 //! are where.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{OPTIONS, Operands, Options, READS, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("egrep", Rule::Options(&GREP)),
@@ -15,7 +15,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // Neither `-o` nor `-R` nor `--fromfile`.
     (
         "tree",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "adflpshDCnNiFrtuxv",
             valued: &[(Number, "L"), (Text, "IP")],
             long: &[
@@ -34,7 +34,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
 ];
 
-const GREP: Options = Options {
+const GREP: ProgramOptions = ProgramOptions {
     flags: "abcEFGHhiIlLnoOpPqrRsTuUvwxyzZ0123456789",
     valued: &[(Number, "ABCm"), (Text, "e"), (Path, "f"), (Name, "dD")],
     long: &[
@@ -84,7 +84,7 @@ const GREP: Options = Options {
 };
 
 /// Neither `-x` nor `-X` nor `--exec`, nor `--base-directory`, `--search-path`, `--ignore-file`.
-const FD: Options = Options {
+const FD: ProgramOptions = ProgramOptions {
     flags: "HIusipLa0lgF1q",
     valued: &[(Number, "d"), (Name, "tS"), (Text, "eEo")],
     long: &[
@@ -124,7 +124,7 @@ const FD: Options = Options {
 };
 
 /// Neither `--pre` nor `--hostname-bin` nor `-z`: those start programs. No `--ignore-file`.
-const RG: Options = Options {
+const RG: ProgramOptions = ProgramOptions {
     flags: "aclnNiIsSwxFPLuvoqpHU0h.",
     valued: &[
         (Number, "ABCmMdj"),

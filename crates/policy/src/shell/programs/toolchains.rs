@@ -1,7 +1,7 @@
 //! cargo and go: building, testing and checking the project itself.
 
-use super::Kind::{Data, Name, Number, Package, Test, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule};
+use super::ValueKind::{Data, Name, Number, Package, Test, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule};
 
 pub(crate) const CARGO: Rule = Rule::Commands(
     &["--quiet", "-q", "--offline", "--locked", "--frozen"],
@@ -16,7 +16,7 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ("fmt", Rule::Options(&CARGO_FMT)),
         (
             "metadata",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["locked", "no-deps", "offline"],
                 long_valued: &[(Number, &["format-version"])],
                 ..OPTIONS
@@ -36,7 +36,7 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ("test", Rule::Options(&CARGO_TEST)),
         (
             "tree",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "d",
                 valued: &[(Name, "pei")],
                 long: &["duplicates", "locked", "no-dedupe", "offline", "workspace"],
@@ -52,7 +52,7 @@ pub(crate) const CARGO: Rule = Rule::Commands(
 
 /// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or
 /// another place.
-const CARGO_BUILD: Options = Options {
+const CARGO_BUILD: ProgramOptions = ProgramOptions {
     flags: "rqv",
     valued: &[(Name, "pF"), (Number, "j")],
     long: &[
@@ -100,25 +100,25 @@ const CARGO_BUILD: Options = Options {
     ..OPTIONS
 };
 
-const CARGO_NEXTEST: Options = Options {
+const CARGO_NEXTEST: ProgramOptions = ProgramOptions {
     operands: Operands::Kind(Test),
     ..CARGO_BUILD
 };
-const CARGO_TEST: Options = Options {
+const CARGO_TEST: ProgramOptions = ProgramOptions {
     trailing: Some(&LIBTEST),
     ..CARGO_NEXTEST
 };
-const CARGO_CLIPPY: Options = Options {
+const CARGO_CLIPPY: ProgramOptions = ProgramOptions {
     trailing: Some(&LINTS),
     ..CARGO_BUILD
 };
-const CARGO_FMT: Options = Options {
+const CARGO_FMT: ProgramOptions = ProgramOptions {
     flags: "v",
     valued: &[(Name, "p")],
     long: &["all", "check", "verbose"],
     long_valued: &[(Name, &["package"])],
     needs: &["check"],
-    trailing: Some(&Options {
+    trailing: Some(&ProgramOptions {
         long: &["check"],
         ..OPTIONS
     }),
@@ -126,7 +126,7 @@ const CARGO_FMT: Options = Options {
 };
 
 /// A test binary's own options; `--logfile` would write a file.
-const LIBTEST: Options = Options {
+const LIBTEST: ProgramOptions = ProgramOptions {
     flags: "q",
     long: &[
         "exact",
@@ -148,7 +148,7 @@ const LIBTEST: Options = Options {
 };
 
 /// Lint levels only: other compiler options name linkers and other programs.
-const LINTS: Options = Options {
+const LINTS: ProgramOptions = ProgramOptions {
     valued: &[(Name, "DWAF")],
     long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])],
     ..OPTIONS
@@ -160,7 +160,7 @@ pub(crate) const GO: Rule = Rule::Commands(
         ("build", Rule::Options(&GO_BUILD)),
         (
             "doc",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["all", "short", "src", "u"],
                 single_dash: true,
                 operands: Operands::Kind(Test),
@@ -180,7 +180,7 @@ pub(crate) const GO: Rule = Rule::Commands(
                     ("verify", Rule::Options(&OPTIONS)),
                     (
                         "why",
-                        Rule::Options(&Options {
+                        Rule::Options(&ProgramOptions {
                             long: &["m"],
                             single_dash: true,
                             operands: Operands::Kind(Test),
@@ -196,14 +196,14 @@ pub(crate) const GO: Rule = Rule::Commands(
 );
 
 /// Without `-w` it prints.
-pub(crate) const GOFMT: Rule = Rule::Options(&Options {
+pub(crate) const GOFMT: Rule = Rule::Options(&ProgramOptions {
     long: &["d", "e", "l", "s"],
     single_dash: true,
     ..CHECKS
 });
 
 /// No `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o`, `-C`.
-const GO_BUILD: Options = Options {
+const GO_BUILD: ProgramOptions = ProgramOptions {
     long: &["race", "trimpath", "v"],
     long_valued: &[(Name, &["tags"]), (Number, &["p"])],
     single_dash: true,
@@ -211,19 +211,19 @@ const GO_BUILD: Options = Options {
     ..OPTIONS
 };
 
-const GO_LIST: Options = Options {
+const GO_LIST: ProgramOptions = ProgramOptions {
     long: &["deps", "json", "m", "test"],
     long_valued: &[(Text, &["f"])],
     single_dash: true,
     operands: Operands::Kind(Package),
     ..OPTIONS
 };
-const GO_LIST_ALL: Options = Options {
+const GO_LIST_ALL: ProgramOptions = ProgramOptions {
     operands: Operands::Exactly(&["all"]),
     ..GO_LIST
 };
 
-const GO_TEST: Options = Options {
+const GO_TEST: ProgramOptions = ProgramOptions {
     long: &[
         "benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v",
     ],

@@ -3,17 +3,17 @@
 use regex::Regex;
 
 use crate::shell::ast::Word;
-use crate::shell::judge::{Finding, Judged, Scene};
+use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 
 /// Passes printing and plain substitutions; `w`, `e`, `r`, `-i`, script files and everything else
 /// asks.
-pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn sed(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const COMMAND: &str = concat!(
         r"(?:(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?)?\s*",
         r"(?:!?[pdq=]|s/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/[gpIi0-9]*|s\|(?:[^|\\\n]|\\[^\n])*\|(?:[^|\\\n]|\\[^\n])*\|[gpIi0-9]*)"
     );
     let Ok(safe) = Regex::new(&format!(r"^\s*{COMMAND}(?:\s*;\s*{COMMAND})*\s*;?\s*$")) else {
-        return Err(Finding::new("sed is not analysed"));
+        return Err(AskReason::new("sed is not analysed"));
     };
     let mut scripts = Vec::new();
     let mut script_next = false;
@@ -21,7 +21,7 @@ pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let mut operands = Vec::new();
     for word in arguments {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "the value of {} is not known",
                 word.text
             )));
@@ -35,7 +35,7 @@ pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
                 explicit = true;
             }
             text if text.starts_with('-') && text != "-" => {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "sed: the option {text} is not known to be safe"
                 )));
             }
@@ -63,29 +63,29 @@ pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     if scripts.iter().all(plain) {
         Ok(())
     } else {
-        Err(Finding::new("a sed script that is not analysed"))
+        Err(AskReason::new("a sed script that is not analysed"))
     }
 }
 
 /// A program that only prints: no pipes, files, commands or loaded code, and no environment, and no
 /// files that gawk takes for connections.
-pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn awk(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let mut program = None;
     let mut value_expected = false;
     for word in arguments {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "the value of {} is not known",
                 word.text
             )));
         }
         let text = word.text.as_str();
         if text.contains("/inet") {
-            return Err(Finding::new(format!("awk: {text} may be a connection")));
+            return Err(AskReason::new(format!("awk: {text} may be a connection")));
         }
         if std::mem::take(&mut value_expected) {
             if text.starts_with('-') {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "awk: {text} may be a value or an option"
                 )));
             }
@@ -95,7 +95,7 @@ pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
             "-F" | "-v" => value_expected = true,
             _ if program.is_none() && (text.starts_with("-F") || text.starts_with("-v")) => {}
             _ if text.starts_with('-') && text != "-" => {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "awk: the option {text} is not known to be safe"
                 )));
             }
@@ -107,9 +107,9 @@ pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
         Some(text) if only_prints(text) => Ok(()),
         _ => {
             let danger = Some("awk".to_owned());
-            Err(Finding {
+            Err(AskReason {
                 danger,
-                ..Finding::new("a script that may write files or run commands")
+                ..AskReason::new("a script that may write files or run commands")
             })
         }
     }
@@ -136,7 +136,7 @@ fn only_prints(program: &str) -> bool {
 
 /// A filter over the files that are named, nothing else: no environment, no modules, no files by
 /// option.
-pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn jq(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const FLAGS: &str = "acCejMnrRsS";
     const LONG: &[&str] = &[
         "--ascii-output",
@@ -156,7 +156,7 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!(
+            return Err(AskReason::new(format!(
                 "the value of {} is not known",
                 word.text
             )));
@@ -170,7 +170,7 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
                     .flatten()
                     .all(|value| !value.splits && !value.globs)
                 {
-                    return Err(Finding::new("jq: a value that may be several words"));
+                    return Err(AskReason::new("jq: a value that may be several words"));
                 }
             }
             "--indent" if words.next().is_some_and(|value| value.exact().is_some()) => {}
@@ -179,7 +179,7 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
                 && text.starts_with('-')
                 && text[1..].chars().all(|flag| FLAGS.contains(flag)) => {}
             text if text.len() > 1 && text.starts_with('-') => {
-                return Err(Finding::new(format!(
+                return Err(AskReason::new(format!(
                     "jq: the option {text} is not known to be safe"
                 )));
             }
@@ -190,7 +190,7 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     match filter.map(Word::exact) {
         None => Ok(()),
         Some(Some(text)) if !reads_beyond(text) => Ok(()),
-        Some(_) => Err(Finding::new("a jq filter that is not analysed")),
+        Some(_) => Err(AskReason::new("a jq filter that is not analysed")),
     }
 }
 

@@ -3,13 +3,13 @@
 //! that is installed with Python or beside it.
 
 use crate::shell::ast::{Value, Word};
-use crate::shell::judge::{Finding, Judged, Scene};
+use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 use crate::shell::options::{self, Reading};
 use crate::shell::programs::{NODE_TEST, PYTEST, PYTHON_MODULES, UNITTEST, is_standard};
 use crate::shell::values::is_plain_path;
 
 /// `-m` with a test runner, a linter or a formatter; a script, inline code or standard input asks.
-pub(super) fn python(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn python(scene: &mut WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let [option, module, rest @ ..] = arguments else {
         return runs_code();
     };
@@ -26,7 +26,7 @@ pub(super) fn python(scene: &mut Scene<'_>, arguments: &[Word]) -> Judged {
         }
         Some(name) => match PYTHON_MODULES.iter().find(|(known, _)| *known == name) {
             Some((_, rule)) => scene.apply(*rule, name, rest),
-            None => Err(Finding::new(format!("runs the module {name}"))),
+            None => Err(AskReason::new(format!("runs the module {name}"))),
         },
         None => runs_code(),
     }
@@ -37,17 +37,17 @@ fn is_known_module(name: &str) -> bool {
 }
 
 fn runs_code() -> Judged {
-    Err(Finding {
+    Err(AskReason {
         danger: Some("python".to_owned()),
-        ..Finding::new("runs a program or code given to it")
+        ..AskReason::new("runs a program or code given to it")
     })
 }
 
 /// Files, folders and the tests in them. Text files named outright would run as doctests, and other
 /// kinds of files belong to plugins.
-pub(super) fn pytest(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn pytest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let refused = |text: &str| {
-        Err(Finding::new(format!(
+        Err(AskReason::new(format!(
             "pytest: {text} is not known to be safe"
         )))
     };
@@ -113,9 +113,9 @@ fn is_expression(text: &str) -> bool {
 }
 
 /// Named tests, or a folder to discover them in.
-fn unittest(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+fn unittest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let refused = |text: &str| {
-        Err(Finding::new(format!(
+        Err(AskReason::new(format!(
             "unittest: {text} is not the name of a test"
         )))
     };
@@ -160,14 +160,14 @@ fn unittest(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
 
 /// A folder that is there is searched; any other name would be imported as a module, so a bare one
 /// must be that of a folder of tests.
-fn is_folder(scene: &Scene<'_>, text: &str) -> bool {
+fn is_folder(scene: &WorkingFolder<'_>, text: &str) -> bool {
     let path = text == "." || text.contains('/') || is_test_module(text);
     path && is_plain_path(text) && scene.reads_text(text, Value::Exact).is_ok()
 }
 
 /// A file of the workspace, or a dotted name that leads through a test module to a test. What else
 /// a name leads to is called, with the other operands as its arguments.
-fn is_test(scene: &Scene<'_>, text: &str) -> bool {
+fn is_test(scene: &WorkingFolder<'_>, text: &str) -> bool {
     if text.contains('/') || text.ends_with(".py") {
         let parts = text
             .strip_prefix("./")
@@ -224,14 +224,14 @@ fn is_identifier(text: &str) -> bool {
 
 /// `node --test` runs tests, `node --check` reads a file. Behind a file's name, options would
 /// belong to that program.
-pub(super) fn node(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn node(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     match arguments.first().and_then(Word::exact) {
         Some("--test" | "--check" | "-c") => {
             options::check(scene, &NODE_TEST, arguments).map_err(|f| f.named("node"))
         }
-        _ => Err(Finding {
+        _ => Err(AskReason {
             danger: Some("node".to_owned()),
-            ..Finding::new("runs a program or code given to it")
+            ..AskReason::new("runs a program or code given to it")
         }),
     }
 }

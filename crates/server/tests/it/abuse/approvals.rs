@@ -1,14 +1,14 @@
 //! What was shown is what runs: digests, replays, hidden characters, and edits.
 
 use codelab_protocol::{HitlDecision, TurnStatus};
-use codelab_testkit::{Reply, Seen, TestServer, hitl_decision};
+use codelab_testkit::{Reply, SeenEvents, TestServer, hitl_decision};
 use serde_json::{Value, json};
 
 use crate::raw::Request;
 
 const SESSION: &str = "s";
 
-async fn asked(server: &TestServer, tool: &str, arguments: Value) -> Seen {
+async fn asked(server: &TestServer, tool: &str, arguments: Value) -> SeenEvents {
     server.model.reply(Reply::tool_call(tool, arguments));
     let seen = server.say_to(SESSION, "coder", "go on").await;
     assert_eq!(

@@ -2,7 +2,7 @@
 //! remembered answers.
 
 use codelab_protocol::{HitlDecision, TurnStatus};
-use codelab_testkit::{Reply, Seen, TestServer};
+use codelab_testkit::{Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 
 const HOSTILE: &str = include_str!("../../../../policy/tests/corpus/hostile.txt");
@@ -42,23 +42,23 @@ impl Coder {
         }
     }
 
-    async fn calls(&self, tool: &str, arguments: Value) -> Seen {
+    async fn calls(&self, tool: &str, arguments: Value) -> SeenEvents {
         self.server.model.reply(Reply::tool_call(tool, arguments));
         self.server.say_to("s", "coder", "go on").await
     }
 
-    async fn runs(&self, command: &str) -> Seen {
+    async fn runs(&self, command: &str) -> SeenEvents {
         self.calls("execute_command", json!({"command": command}))
             .await
     }
 
-    async fn writes(&self, path: &str) -> Seen {
+    async fn writes(&self, path: &str) -> SeenEvents {
         self.calls("write_file", json!({"path": path, "content": "1"}))
             .await
     }
 
     /// Ends the turn, whatever it waits for.
-    async fn ends(&self, seen: &Seen) {
+    async fn ends(&self, seen: &SeenEvents) {
         self.server.model.reply(Reply::text("Done"));
         let ended = match seen.status() {
             TurnStatus::AwaitingApproval => self.decides(seen, "REJECT", false).await,
@@ -70,7 +70,7 @@ impl Coder {
         assert_eq!(ended.status(), TurnStatus::Completed);
     }
 
-    async fn decides(&self, seen: &Seen, word: &str, remember: bool) -> Seen {
+    async fn decides(&self, seen: &SeenEvents, word: &str, remember: bool) -> SeenEvents {
         let decision = HitlDecision {
             decision: Some(word.to_owned()),
             remember: Some(remember),
@@ -80,7 +80,7 @@ impl Coder {
     }
 
     /// Says yes, with `remember`, and finishes the turn.
-    async fn remembers(&self, seen: &Seen) {
+    async fn remembers(&self, seen: &SeenEvents) {
         let approved = self.decides(seen, "APPROVE", true).await;
         self.ends(&approved).await;
     }

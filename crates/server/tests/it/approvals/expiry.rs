@@ -1,7 +1,7 @@
 //! Nobody decides: after its time an approval is a rejection, unless approvals never expire.
 
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{Asked, Reply, Seen, TestServer, hitl_decision};
+use codelab_testkit::{Asked, Reply, SeenEvents, TestServer, hitl_decision};
 use serde_json::{Value, json};
 
 use super::{asked_to_write, decided};
@@ -22,7 +22,7 @@ async fn an_approval_that_nobody_gives_expires_and_the_turn_goes_on() {
 
     server.model.reply(Reply::text("Nobody was there."));
     let mut events = server.follow("expires", *asked.ids().last().unwrap()).await;
-    let seen = Seen::until_done(&mut events).await;
+    let seen = SeenEvents::until_done(&mut events).await;
     assert_eq!(
         seen.story(),
         [

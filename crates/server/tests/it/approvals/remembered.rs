@@ -2,7 +2,7 @@
 //! still written down.
 
 use codelab_protocol::{HitlDecision, TurnStatus};
-use codelab_testkit::{Reply, Seen, TestServer};
+use codelab_testkit::{Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 
 use super::decided;
@@ -23,14 +23,14 @@ fn run(command: &str) -> Reply {
 }
 
 /// Lets the running call end and the model make this one next.
-async fn next(server: &TestServer, session: &str, before: &Seen, reply: Reply) -> Seen {
+async fn next(server: &TestServer, session: &str, before: &SeenEvents, reply: Reply) -> SeenEvents {
     server.model.reply(reply);
     server
         .result(session, &before.call_id(), json!({"success": true}))
         .await
 }
 
-fn passes(seen: &Seen) -> bool {
+fn passes(seen: &SeenEvents) -> bool {
     let shown = seen.tool_call();
     assert_eq!(
         shown.approved, !shown.requires_approval,

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use codelab_llm::Secret;
 use codelab_protocol::{Timestamp, UserId};
 use codelab_server::{Identity, sign_token};
-use codelab_testkit::{Access, Asked, Client, Method, Reply, TestServer};
+use codelab_testkit::{Asked, Client, Credentials, Method, Reply, TestServer};
 use serde_json::{Value, json};
 
 const JWT: &str = "a secret that only this test signs with";
@@ -37,7 +37,7 @@ async fn post(client: &Client, path: &str, body: Value) -> Value {
 
 /// Says two things to the agent; what the prompt became for the second.
 async fn prompt_of(server: &TestServer, identity: Identity) -> Vec<String> {
-    let client = Client::new(&server.url, Access::Bearer(token(identity))).unwrap();
+    let client = Client::new(&server.url, Credentials::Bearer(token(identity))).unwrap();
     let project =
         post(&client, "/my/projects", json!({"name": "home"})).await["project_id"].clone();
     let agent = json!({"name": "helper", "system_prompt": TEMPLATE});

@@ -3,7 +3,7 @@
 
 use codelab_protocol::{AgentStreamRequest, Message, Role, TurnStatus};
 use codelab_testkit::{
-    Asked, EventData, EventStream, Gate, Reply, Seen, TestServer, is_classification, message,
+    Asked, EventData, EventStream, Gate, Reply, SeenEvents, TestServer, is_classification, message,
 };
 
 fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
@@ -14,8 +14,8 @@ fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
 }
 
 /// Reads until the stopping server ends the stream.
-async fn until_stopped(stream: &mut EventStream) -> Seen {
-    let mut seen = Seen { events: Vec::new() };
+async fn until_stopped(stream: &mut EventStream) -> SeenEvents {
+    let mut seen = SeenEvents { events: Vec::new() };
     while let Some(Ok(event)) = stream.next().await {
         seen.events.push(event);
     }
@@ -67,7 +67,7 @@ async fn a_call_that_ends_while_the_server_stops_is_kept_and_not_repeated() {
         "the stream of a turn that finishes in time ends with its end"
     );
     let mut events = server.follow("grace", 1).await;
-    let rest = Seen::until_done(&mut events).await;
+    let rest = SeenEvents::until_done(&mut events).await;
     assert_eq!(
         (rest.story(), rest.ids()),
         (
@@ -104,7 +104,7 @@ async fn a_turn_goes_on_by_itself_from_the_step_that_was_next() {
     };
     tokio::join!(server.restart(), ending);
     let mut events = server.follow("step", 0).await;
-    let first = Seen::until_done(&mut events).await;
+    let first = SeenEvents::until_done(&mut events).await;
     let expected = [
         "switch_agent debug",
         "assistant_message debug",
@@ -115,7 +115,7 @@ async fn a_turn_goes_on_by_itself_from_the_step_that_was_next() {
         (first.story(), first.status()),
         (expected.map(str::to_owned).to_vec(), TurnStatus::Completed)
     );
-    let second = Seen::until_done(&mut events).await;
+    let second = SeenEvents::until_done(&mut events).await;
     assert_eq!(second.answer().content, "And the next.");
     assert_eq!(
         answers(&server, "step").await,
@@ -141,7 +141,7 @@ async fn a_call_that_hangs_is_made_again_and_replaces_what_was_shown() {
         .model
         .reply(Reply::text("Half an answer that never ends.").hang_after_deltas(3));
     let mut stream = server.open(&to_coder("hang", "talk")).await;
-    let half = Seen::until(&mut stream, |event| shows(event, "Half ")).await;
+    let half = SeenEvents::until(&mut stream, |event| shows(event, "Half ")).await;
     let (message_id, attempt) = (
         half.deltas()[0].message_id.clone(),
         half.deltas()[0].attempt,
@@ -154,7 +154,7 @@ async fn a_call_that_hangs_is_made_again_and_replaces_what_was_shown() {
     server.restart().await;
     gate.reached().await;
     let mut events = server.follow("hang", 1).await;
-    let again = Seen::until(&mut events, |event| shows(event, "A ")).await;
+    let again = SeenEvents::until(&mut events, |event| shows(event, "A ")).await;
     let delta = again.deltas()[0];
     assert_eq!((&delta.message_id, delta.offset), (&message_id, 0));
     assert!(
@@ -162,7 +162,7 @@ async fn a_call_that_hangs_is_made_again_and_replaces_what_was_shown() {
         "a higher attempt replaces what was shown: {delta:?}"
     );
     gate.open();
-    let done = Seen::until_done(&mut events).await;
+    let done = SeenEvents::until_done(&mut events).await;
     assert_eq!(done.story(), ["assistant_message coder", "completion"]);
     assert_eq!(
         (done.answer().content.as_str(), &done.answer().message_id),

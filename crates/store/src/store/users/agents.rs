@@ -68,7 +68,7 @@ const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent
 
 /// Where an agent is, for upkeep that goes through all of them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentPlace {
+pub struct AgentLocation {
     /// Pages on.
     pub number: u64,
     pub user_id: UserId,
@@ -82,9 +82,9 @@ impl Store {
         &self,
         after: u64,
         limit: u64,
-    ) -> Result<Vec<AgentPlace>, StoreError> {
+    ) -> Result<Vec<AgentLocation>, StoreError> {
         self.read(OF_ALL, vec![after.into(), limit.into()], |row| {
-            Ok(AgentPlace {
+            Ok(AgentLocation {
                 number: row.count()?,
                 user_id: row.user()?,
                 project_id: row.project()?,

@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use super::ProjectStore;
 use super::projects::missing;
 use crate::StoreError;
-use crate::chat::{
+use crate::columns::Columns;
+use crate::commit::project_session::interaction_columns;
+use crate::project_session::{
     ErasedInteraction, InteractionId, InteractionRow, NewInteraction, UnindexedInteraction,
 };
-use crate::columns::Columns;
-use crate::commit::chat::interaction_columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
 use crate::store::life::note_erased;

@@ -2,10 +2,12 @@
 
 use codelab_protocol::{AgentName, ProjectId};
 
-use super::chats::of_my_session;
+use super::sessions::of_my_session;
 use super::{ProjectStore, UserStore};
-use crate::chat::{AgentUsage, ProjectUsage, SessionUsage, UsageReport, UsageSum};
 use crate::columns::Columns;
+use crate::project_session::{
+    AgentUsageRow, ProjectUsageRow, SessionUsageRow, UsageRows, UsageSum,
+};
 use crate::statement::Param;
 use crate::{SessionKey, StoreError};
 
@@ -71,7 +73,7 @@ const RECENT_TASKS: &str = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), COU
 impl UserStore {
     /// Of one project or of all. What was spent in sessions that are gone is in everything but
     /// `by_session`.
-    pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageReport, StoreError> {
+    pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageRows, StoreError> {
         let whose = [self.user.into(), Param::optional(project)];
         let limited = |limit: u64| whose.iter().cloned().chain([limit.into()]).collect();
         let total = self
@@ -79,7 +81,7 @@ impl UserStore {
             .read_one(TOTAL, whose.to_vec(), usage_sum)
             .await?;
         let by_project = self.store.read(BY_PROJECT, limited(MAX_ROWS), |row| {
-            Ok(ProjectUsage {
+            Ok(ProjectUsageRow {
                 project_id: row.project()?,
                 usage: usage_sum(row)?,
             })
@@ -88,13 +90,13 @@ impl UserStore {
             .store
             .read(BY_SESSION, limited(MAX_SESSIONS), session_usage);
         let by_agent = self.store.read(BY_AGENT, limited(MAX_ROWS), |row| {
-            Ok(AgentUsage {
+            Ok(AgentUsageRow {
                 project_id: row.project()?,
                 agent: row.id()?,
                 usage: usage_sum(row)?,
             })
         });
-        Ok(UsageReport {
+        Ok(UsageRows {
             total: total.unwrap_or_default(),
             by_project: by_project.await?,
             by_session: by_session.await?,
@@ -151,8 +153,8 @@ impl Default for UsageSum {
     }
 }
 
-fn session_usage(row: &mut Columns<'_>) -> Result<SessionUsage, StoreError> {
-    Ok(SessionUsage {
+fn session_usage(row: &mut Columns<'_>) -> Result<SessionUsageRow, StoreError> {
+    Ok(SessionUsageRow {
         session_id: row.id()?,
         project_id: row.project()?,
         title: row.optional_string()?,

@@ -66,12 +66,12 @@ const GIT_PROGRAMS: [&str; 5] = [
 
 /// Who commits, as the person's own git knows it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Identity {
+pub(crate) struct Committer {
     name: Option<String>,
     email: Option<String>,
 }
 
-impl Identity {
+impl Committer {
     /// From the person's settings; the home folder is hidden from commands.
     pub fn of_person(home: Option<&Path>) -> Self {
         let Some(home) = home else {
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_name_with_quotes_stays_one_value() {
-        let identity = Identity {
+        let identity = Committer {
             name: Some("A \"B\" \\ C\n[x]".to_owned()),
             email: None,
         };

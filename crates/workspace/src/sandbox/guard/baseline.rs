@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::find::{Found, Identity, Kept};
+use super::find::{FileIdentity, FoundPaths, Kept};
 use super::git::GitAccess;
 
 /// Locked while the record is made, changed or compared with.
@@ -22,10 +22,10 @@ const RUNNING: &str = "running";
 const RECORD: &str = "record.json";
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
-    pub found: Found,
+pub(super) struct BaselineRecord {
+    pub found: FoundPaths,
     /// Which git folder or file the root has.
-    pub git: Option<Identity>,
+    pub git: Option<FileIdentity>,
     /// One of the commands may write the git folder.
     pub is_git_writable: bool,
     /// More than one command was compared with it, or will be.
@@ -39,7 +39,7 @@ pub(crate) struct Baseline {
 }
 
 /// Nobody else begins, ends or changes the record until this is dropped.
-pub(crate) struct Gate {
+pub(crate) struct RecordLock {
     _lock: File,
     folder: PathBuf,
 }
@@ -59,7 +59,7 @@ impl Baseline {
     }
 
     /// Waits for whoever begins or ends a command in this workspace.
-    pub fn gate(&self) -> io::Result<Gate> {
+    pub fn gate(&self) -> io::Result<RecordLock> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -74,22 +74,22 @@ impl Baseline {
         }
         let lock = open(&self.folder.join(GATE))?;
         flock(&lock, FlockOperation::LockExclusive)?;
-        Ok(Gate {
+        Ok(RecordLock {
             _lock: lock,
             folder: self.folder.clone(),
         })
     }
 }
 
-impl Gate {
+impl RecordLock {
     /// The record that this command is compared with; where no other command runs, `look` makes a
     /// new one. The last part is a record that nobody was compared with, because a command's
     /// supervisor was ended.
     pub(super) fn begin(
         &self,
         access: GitAccess,
-        look: impl FnOnce() -> io::Result<(Found, Option<Identity>)>,
-    ) -> io::Result<(Running, Record, Option<Record>)> {
+        look: impl FnOnce() -> io::Result<(FoundPaths, Option<FileIdentity>)>,
+    ) -> io::Result<(Running, BaselineRecord, Option<BaselineRecord>)> {
         let running = Running(open(&self.folder.join(RUNNING))?);
         let is_git_writable = access == GitAccess::Write;
         let (record, left) = if running.is_last() {
@@ -97,7 +97,7 @@ impl Gate {
             // One that cannot be understood is of another version of this program.
             let left = self.record().unwrap_or_default();
             (
-                Record {
+                BaselineRecord {
                     found,
                     git,
                     is_git_writable,
@@ -162,7 +162,7 @@ impl Gate {
         self.store(&record)
     }
 
-    pub(super) fn record(&self) -> io::Result<Option<Record>> {
+    pub(super) fn record(&self) -> io::Result<Option<BaselineRecord>> {
         match fs::read(self.folder.join(RECORD)) {
             Ok(text) => Ok(Some(
                 serde_json::from_slice(&text).map_err(io::Error::other)?,
@@ -172,7 +172,7 @@ impl Gate {
         }
     }
 
-    fn store(&self, record: &Record) -> io::Result<()> {
+    fn store(&self, record: &BaselineRecord) -> io::Result<()> {
         let text = serde_json::to_vec(record).map_err(io::Error::other)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         io::Write::write_all(&mut file, &text)?;

@@ -15,7 +15,7 @@ use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt};
 use codelab_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::Protected;
+use super::GuardedPaths;
 use super::git::{GIT, MAX_SUBMODULE_DEPTH};
 use super::stored::StoredFound;
 
@@ -41,7 +41,7 @@ const PACKAGES: [&str; 4] = [
 ];
 
 /// Device and number of a file or folder: the same name with another one is another thing.
-pub(super) type Identity = (u64, u64);
+pub(super) type FileIdentity = (u64, u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kept {
@@ -64,14 +64,14 @@ pub(super) enum Kept {
 /// A file with the same stamp has the same content: the kernel sets the last field at every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
-    identity: Identity,
+    identity: FileIdentity,
     size: u64,
     changed: (i64, i64),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "StoredFound", into = "StoredFound")]
-pub(super) struct Found {
+pub(super) struct FoundPaths {
     pub entries: BTreeMap<PathBuf, Kept>,
     /// Those not beneath another one, in the order in which they were found.
     pub outermost: Vec<PathBuf>,
@@ -87,11 +87,11 @@ pub(super) struct Found {
 
 /// Whether the content of files is read.
 #[derive(Clone, Copy)]
-pub(super) enum Content<'a> {
+pub(super) enum ReadContent<'a> {
     Kept,
     /// Only of files whose stamp differs from what was found before. Folders that a command made
     /// unreadable are made readable.
-    Compared(&'a Found),
+    Compared(&'a FoundPaths),
 }
 
 impl Kept {
@@ -153,20 +153,20 @@ impl Kept {
 pub(super) fn find(
     root: &Dir,
     policy: &Policy,
-    protected: &Protected,
-    content: Content<'_>,
-) -> Found {
+    protected: &GuardedPaths,
+    content: ReadContent<'_>,
+) -> FoundPaths {
     find_up_to(root, policy, protected, content, MAX_ENTRIES)
 }
 
 pub(super) fn find_up_to(
     root: &Dir,
     policy: &Policy,
-    protected: &Protected,
-    content: Content<'_>,
+    protected: &GuardedPaths,
+    content: ReadContent<'_>,
     left: usize,
-) -> Found {
-    let found = Found {
+) -> FoundPaths {
+    let found = FoundPaths {
         entries: BTreeMap::new(),
         outermost: Vec::new(),
         unreadable: BTreeSet::new(),
@@ -208,7 +208,7 @@ pub(super) fn find_up_to(
 }
 
 /// The folders from the root to `path`, and `path` itself.
-pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
+pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<FileIdentity>> {
     let mut above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
     above.reverse();
     let mut found = Vec::new();
@@ -219,7 +219,7 @@ pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
     Ok(found)
 }
 
-pub(super) fn identity_of(root: &Dir, path: &Path) -> io::Result<Identity> {
+pub(super) fn identity_of(root: &Dir, path: &Path) -> io::Result<FileIdentity> {
     let folder = open_folder(root, path.parent().unwrap_or(Path::new("")))?;
     Ok(identity(
         &folder.symlink_metadata(path.file_name().unwrap_or_default())?,
@@ -293,8 +293,8 @@ struct Search<'a> {
     root_path: &'a Path,
     left_out: &'a [PathBuf],
     policy: &'a Policy,
-    content: Content<'a>,
-    found: Found,
+    content: ReadContent<'a>,
+    found: FoundPaths,
     left: usize,
     kept_bytes: u64,
     kept_small_bytes: u64,
@@ -356,7 +356,7 @@ impl Search<'_> {
     /// A command can take away its own right to read a folder, and with it ours. A person's folder
     /// stays as it is.
     fn open_up(&self, dir: &Dir, path: &Path) {
-        let Content::Compared(before) = self.content else {
+        let ReadContent::Compared(before) = self.content else {
             return;
         };
         if is_closed(dir) && !before.unreadable.contains(path) {
@@ -459,7 +459,7 @@ impl Search<'_> {
 
     /// What something leads to is decided before the command: afterwards it may lead anywhere.
     fn note_places(&mut self, path: &Path, places: [Option<PathBuf>; 2]) {
-        if matches!(self.content, Content::Compared(_)) {
+        if matches!(self.content, ReadContent::Compared(_)) {
             return;
         }
         if self.found.links.len() >= MAX_LINKS {
@@ -481,7 +481,7 @@ impl Search<'_> {
     }
 
     fn follow_links(&mut self) {
-        if let Content::Compared(before) = self.content {
+        if let ReadContent::Compared(before) = self.content {
             self.found.links.clone_from(&before.links);
         }
         let mut next = 0;
@@ -514,8 +514,8 @@ impl Search<'_> {
 
     fn is_wanted(&self, path: &Path, stamp: &Stamp) -> bool {
         match self.content {
-            Content::Kept => true,
-            Content::Compared(before) => {
+            ReadContent::Kept => true,
+            ReadContent::Compared(before) => {
                 !matches!(before.entries.get(path), Some(Kept::File { stamp: Some(old), .. }) if old == stamp)
             }
         }
@@ -574,7 +574,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(found)
 }
 
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> FileIdentity {
     (MetadataExt::dev(metadata), MetadataExt::ino(metadata))
 }
 

@@ -12,7 +12,7 @@ use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
-use super::Gone;
+use super::RemovedTo;
 use super::find::{Kept, make_usable, mode_of, open_folder, set_mode};
 
 /// What is moved between file systems is copied: no deeper, and no more in all, than this.
@@ -56,7 +56,7 @@ impl<'a> Removed<'a> {
     }
 
     /// Moves it out of the workspace.
-    pub fn take(&mut self, path: &Path) -> io::Result<Gone> {
+    pub fn take(&mut self, path: &Path) -> io::Result<RemovedTo> {
         self.with_rights(path, |removed| removed.take_once(path))
     }
 
@@ -83,7 +83,7 @@ impl<'a> Removed<'a> {
         done
     }
 
-    fn take_once(&mut self, path: &Path) -> io::Result<Gone> {
+    fn take_once(&mut self, path: &Path) -> io::Result<RemovedTo> {
         let (parent, name) = self.open_parent(path)?;
         self.count += 1;
         let mut new_name = OsString::from(format!("{}-", self.count));
@@ -99,12 +99,12 @@ impl<'a> Removed<'a> {
                 remove(&parent, &name)?;
                 if copied.is_err() {
                     let _ = remove(&folder, &new_name);
-                    return Ok(Gone::Deleted);
+                    return Ok(RemovedTo::Deleted);
                 }
             }
             Err(error) => return Err(error),
         }
-        Ok(Gone::MovedTo(new_place.to_string_lossy().into_owned()))
+        Ok(RemovedTo::MovedTo(new_place.to_string_lossy().into_owned()))
     }
 
     /// Whatever is there now (`found`) is taken away first; returns where that is.
@@ -113,7 +113,7 @@ impl<'a> Removed<'a> {
         path: &Path,
         kept: &Kept,
         found: Option<&Kept>,
-    ) -> io::Result<Vec<Gone>> {
+    ) -> io::Result<Vec<RemovedTo>> {
         if matches!(kept, Kept::File { content: None, .. })
             && found.is_some_and(|found| found.may_be_same_as(kept))
         {
@@ -139,7 +139,7 @@ impl<'a> Removed<'a> {
         let done = self.with_rights(path, |removed| removed.write_back(path, kept));
         match (done, gone.first()) {
             (Ok(()), _) => Ok(gone),
-            (Err(error), Some(Gone::MovedTo(place))) => Err(io::Error::other(format!(
+            (Err(error), Some(RemovedTo::MovedTo(place))) => Err(io::Error::other(format!(
                 "{error}; what was there instead was moved to {place}"
             ))),
             (Err(error), _) => Err(error),
@@ -169,7 +169,7 @@ impl<'a> Removed<'a> {
     }
 
     /// Renames a folder to its old place in the root.
-    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<Gone>> {
+    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<RemovedTo>> {
         let mut gone = Vec::new();
         if self.root.symlink_metadata(name).is_ok() {
             gone.push(self.take(name)?);
@@ -181,7 +181,7 @@ impl<'a> Removed<'a> {
         Ok(gone)
     }
 
-    fn make_folders(&mut self, path: &Path, gone: &mut Vec<Gone>) -> io::Result<()> {
+    fn make_folders(&mut self, path: &Path, gone: &mut Vec<RemovedTo>) -> io::Result<()> {
         let mut folder = self.root.try_clone()?;
         let mut here = PathBuf::new();
         for name in path.components() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::find::{Found, Kept, Stamp};
+use super::find::{FoundPaths, Kept, Stamp};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredFound {
@@ -34,9 +34,9 @@ enum StoredKept {
     Other,
 }
 
-impl From<Found> for StoredFound {
-    fn from(found: Found) -> Self {
-        let Found {
+impl From<FoundPaths> for StoredFound {
+    fn from(found: FoundPaths) -> Self {
+        let FoundPaths {
             entries,
             outermost,
             unreadable,
@@ -61,7 +61,7 @@ impl From<Found> for StoredFound {
     }
 }
 
-impl TryFrom<StoredFound> for Found {
+impl TryFrom<StoredFound> for FoundPaths {
     type Error = hex::FromHexError;
 
     fn try_from(stored: StoredFound) -> Result<Self, Self::Error> {

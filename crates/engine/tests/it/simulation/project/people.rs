@@ -1,7 +1,7 @@
 //! What people and their clients do: requests, decisions, answers, claims, results, also about
 //! things long past.
 
-use codelab_engine::{Decision, Input, Phase, UserMessage};
+use codelab_engine::{Decision, Input, ThreadPhase, UserMessage};
 use codelab_protocol::{AgentName, CallId, CallerContext, ClientId};
 use serde_json::json;
 
@@ -44,9 +44,9 @@ impl Life {
     }
 
     /// What a thread that waits needs most.
-    pub(super) fn helped(&mut self, phase: Phase) -> Input {
+    pub(super) fn helped(&mut self, phase: ThreadPhase) -> Input {
         match phase {
-            Phase::AwaitingResult {
+            ThreadPhase::AwaitingResult {
                 call,
                 claim: Some(claim),
                 ..
@@ -58,7 +58,7 @@ impl Life {
                 1 => self.claim(call.call_id, claim.client_id),
                 _ => self.result(call.call_id, claim.client_id),
             },
-            Phase::AwaitingResult {
+            ThreadPhase::AwaitingResult {
                 call, claim: None, ..
             } => {
                 let client = self
@@ -68,15 +68,16 @@ impl Life {
                     .unwrap_or_else(|| self.client());
                 self.claim(call.call_id, client)
             }
-            Phase::AwaitingAnswer { call_id, .. } if self.rng.one_in(2) => self.answer(call_id),
-            Phase::AwaitingAnswer { .. } => self.message(None),
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
-                self.decision(approval.call_id)
+            ThreadPhase::AwaitingAnswer { call_id, .. } if self.rng.one_in(2) => {
+                self.answer(call_id)
             }
-            Phase::Routing { .. }
-            | Phase::Queued
-            | Phase::Thinking { .. }
-            | Phase::AwaitingRoom => Input::Tick,
+            ThreadPhase::AwaitingAnswer { .. } => self.message(None),
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => self.decision(approval.call_id),
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::AwaitingRoom => Input::Tick,
         }
     }
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    Answer, Applied, Approval, ApprovalStatus, Budget, CallStatus, Effect, EventBody, EventRecord,
-    Input, KnownCall, Lane, MessageRecord, ModelCallId, Phase, Purpose, Session, Space as _, Span,
-    Spending, Standing,
+    Applied, Approval, ApprovalStatus, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
+    EventBody, EventRange, EventRecord, Input, Lane, MessageRecord, ModelCallId, Purpose, Session,
+    Spending, ThreadPhase, WorkerSpace as _,
 };
 use codelab_protocol::{
-    CallId, ChatEventBody, ClientId, Digest, Origin, Plan, Role, TaskId, TurnId, TurnStatus,
+    CallId, ClientId, Digest, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub struct Record {
     past_models: BTreeSet<(TurnId, Lane, u32, u32)>,
     made: Vec<ModelCallId>,
     /// Calls of assistant messages that have no result yet, with their thread.
-    unanswered: BTreeMap<CallId, (TurnId, Option<Origin>)>,
+    unanswered: BTreeMap<CallId, (TurnId, Option<TaskOrigin>)>,
     calls: BTreeMap<CallId, Call>,
     approvals: BTreeMap<CallId, Asked>,
     accepted: BTreeSet<TurnId>,
@@ -43,7 +43,7 @@ pub struct Record {
 #[derive(Default)]
 struct Call {
     status: Option<CallStatus>,
-    result: Option<(Digest, Span)>,
+    result: Option<(Digest, EventRange)>,
     dispatched: Option<Map<String, Value>>,
     holder: Option<ClientId>,
     results_shown: usize,
@@ -75,16 +75,16 @@ impl Record {
     }
 
     /// Who sent the input is told something that fits.
-    fn taken(&mut self, input: &Input, answer: Answer) {
+    fn taken(&mut self, input: &Input, answer: CallerAnswer) {
         match (input, answer) {
-            (Input::UserMessage(_) | Input::RetryPlan { .. }, Answer::Span(span)) => {
+            (Input::UserMessage(_) | Input::RetryPlan { .. }, CallerAnswer::Span(span)) => {
                 self.accepted.insert(span.turn);
             }
             (
                 Input::Claim {
                     call_id, client_id, ..
                 },
-                Answer::Claimed,
+                CallerAnswer::Claimed,
             ) => {
                 let call = self.calls.get_mut(call_id).unwrap();
                 assert!(
@@ -97,7 +97,9 @@ impl Record {
                     "two clients hold {call_id}"
                 );
             }
-            (Input::ToolResult { client, .. }, Answer::Repeat(_)) => assert!(client.is_some()),
+            (Input::ToolResult { client, .. }, CallerAnswer::Repeat(_)) => {
+                assert!(client.is_some())
+            }
             (
                 Input::ToolResult {
                     call_id, client, ..
@@ -231,7 +233,7 @@ impl Record {
                     (stage.space.budget, stage.space.granted)
                 );
             }
-            Effect::ApprovalMoved { .. } | Effect::InputTaken { .. } | Effect::Title(_) => {}
+            Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) => {}
         }
     }
@@ -242,26 +244,26 @@ impl Record {
         let EventBody::Chat(body) = &event.body else {
             panic!("an event of the runtime realm")
         };
-        let is_late = matches!(body, ChatEventBody::ToolResult(result) if result.late);
+        let is_late = matches!(body, SessionEventBody::ToolResult(result) if result.late);
         assert!(
             is_late || !self.ended.contains_key(&event.turn),
             "turn {} goes on after its end",
             event.turn
         );
         match body {
-            ChatEventBody::ToolCall(shown) => {
+            SessionEventBody::ToolCall(shown) => {
                 self.dispatched(
                     &shown.call.tool_call.call_id,
                     &shown.call.tool_call.arguments,
                 );
             }
-            ChatEventBody::ToolResult(result) => {
+            SessionEventBody::ToolResult(result) => {
                 if let Some(call) = self.calls.get_mut(&result.call_id) {
                     call.results_shown += 1;
                     assert_eq!(call.results_shown, 1, "{} has two results", result.call_id);
                 }
             }
-            ChatEventBody::TaskFailed(failed) => {
+            SessionEventBody::TaskFailed(failed) => {
                 self.failed_in_step.insert(failed.task_id.clone());
                 self.stopped_in_step +=
                     usize::from(failed.error.message.starts_with("The server stopped"));
@@ -278,7 +280,7 @@ impl Record {
                 "turn {} ended twice",
                 event.turn
             );
-            let of_plan = matches!(body, ChatEventBody::WorkflowCompleted(_));
+            let of_plan = matches!(body, SessionEventBody::WorkflowCompleted(_));
             assert_eq!(
                 of_plan,
                 self.workflows.is_run(event.turn),
@@ -414,7 +416,7 @@ impl Record {
                 within(session.budget(), session.spent()),
                 "the session's budget is passed"
             );
-            let Standing {
+            let BudgetState {
                 budget,
                 spent,
                 reserved,
@@ -447,7 +449,7 @@ impl Record {
                     event.seq
                 );
             }
-            let is_late = matches!(&event.body, EventBody::Chat(ChatEventBody::ToolResult(result)) if result.late);
+            let is_late = matches!(&event.body, EventBody::Chat(SessionEventBody::ToolResult(result)) if result.late);
             if now.is_some_and(|(turn, _)| turn == event.turn) && !is_late {
                 last_of_turn = Some(event);
             }
@@ -509,8 +511,12 @@ impl Record {
         let space = &stage.space;
         space.check_limits();
         let threads = session.turn().into_iter().flat_map(|turn| turn.threads());
-        let placed =
-            threads.filter(|thread| matches!(thread.phase, Phase::Thinking { .. } | Phase::Queued));
+        let placed = threads.filter(|thread| {
+            matches!(
+                thread.phase,
+                ThreadPhase::Thinking { .. } | ThreadPhase::Queued
+            )
+        });
         let placed: BTreeSet<Lane> = placed.map(|thread| thread.lane()).collect();
         let held = space.own_lanes();
         // While the server stops, tasks wait for the next start without a place.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_protocol::{
-    ChatEventBody, Plan, PlanId, PlanStatus, TaskId, TaskStatus, TurnId, TurnStatus, WorkflowStatus,
+    Plan, PlanId, PlanStatus, SessionEventBody, TaskId, TaskStatus, TurnId, TurnStatus,
+    WorkflowStatus,
 };
 
 /// The plans of a life, and for each turn the run of one.
@@ -36,9 +37,9 @@ impl Workflows {
         self.runs.contains_key(&turn)
     }
 
-    pub fn event(&mut self, turn: TurnId, body: &ChatEventBody, settled: Option<TurnStatus>) {
+    pub fn event(&mut self, turn: TurnId, body: &SessionEventBody, settled: Option<TurnStatus>) {
         match body {
-            ChatEventBody::TaskPlanCreated(plan) => {
+            SessionEventBody::TaskPlanCreated(plan) => {
                 let mut run = Run::default();
                 for task in &plan.tasks {
                     run.needs
@@ -52,7 +53,7 @@ impl Workflows {
                     "two plans in one turn"
                 );
             }
-            ChatEventBody::PlanResolved(resolved) => {
+            SessionEventBody::PlanResolved(resolved) => {
                 let run = self.runs.get_mut(&turn).unwrap();
                 assert!(
                     !std::mem::replace(&mut run.resolved, true),
@@ -71,10 +72,10 @@ impl Workflows {
                         .collect();
                 }
             }
-            ChatEventBody::TaskStarted(started) => {
+            SessionEventBody::TaskStarted(started) => {
                 self.runs.get_mut(&turn).unwrap().start(&started.task_id)
             }
-            ChatEventBody::TaskCompleted(done) => {
+            SessionEventBody::TaskCompleted(done) => {
                 if let Some(task) = &done.origin.task_id {
                     self.runs
                         .get_mut(&turn)
@@ -82,13 +83,13 @@ impl Workflows {
                         .end(task, TaskStatus::Completed);
                 }
             }
-            ChatEventBody::TaskFailed(failed) => {
+            SessionEventBody::TaskFailed(failed) => {
                 self.runs
                     .get_mut(&turn)
                     .unwrap()
                     .end(&failed.task_id, TaskStatus::Failed);
             }
-            ChatEventBody::TaskSkipped(skipped) => {
+            SessionEventBody::TaskSkipped(skipped) => {
                 let run = self.runs.get_mut(&turn).unwrap();
                 assert!(
                     !run.started.contains(&skipped.task_id),
@@ -101,7 +102,7 @@ impl Workflows {
                 );
                 run.end(&skipped.task_id, TaskStatus::Skipped);
             }
-            ChatEventBody::WorkflowCompleted(done) => {
+            SessionEventBody::WorkflowCompleted(done) => {
                 let run = self.runs.entry(turn).or_default();
                 assert_eq!(
                     run.completed.replace(done.status),

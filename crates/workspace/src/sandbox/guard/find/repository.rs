@@ -9,7 +9,7 @@ use cap_std::fs::Dir;
 
 use super::super::git::{MAX_SUBMODULE_DEPTH, RUNS_PROGRAMS, SUBMODULES};
 use super::super::rebase::REBASE_LIST;
-use super::{Content, Kept, Search, open_folder};
+use super::{Kept, ReadContent, Search, open_folder};
 
 /// Without it no folder is a repository.
 const HEAD: &str = "HEAD";
@@ -43,7 +43,7 @@ impl Search<'_> {
     /// a repository must not stay.
     pub(super) fn add_bare_repository(&mut self, inside: &Dir, path: &Path) {
         self.found.repositories.insert(path.to_owned());
-        let is_new = matches!(self.content, Content::Compared(before) if !before.repositories.contains(path));
+        let is_new = matches!(self.content, ReadContent::Compared(before) if !before.repositories.contains(path));
         if is_new {
             let names = self.list(inside, path).into_iter().map(|(name, ..)| name);
             for name in names
@@ -100,7 +100,7 @@ impl Search<'_> {
                 self.add_part(&folder, &path, part);
             }
             let common = path.join(COMMON_FOLDER);
-            let is_new = matches!(self.content, Content::Compared(before) if !before.entries.contains_key(&common));
+            let is_new = matches!(self.content, ReadContent::Compared(before) if !before.entries.contains_key(&common));
             let names_its_own = matches!(
                 self.found.entries.get(&common),
                 Some(Kept::File { content: Some(content), .. }) if content.trim_ascii() == USUAL_COMMON_FOLDER

@@ -1,6 +1,6 @@
 //! What the simulated world may ask a record for.
 
-use codelab_engine::{CallStatus, KnownCall, ModelCallId};
+use codelab_engine::{KnownCall, ModelCallId};
 use codelab_protocol::{CallId, Plan};
 
 use super::Record;
