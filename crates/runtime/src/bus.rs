@@ -213,7 +213,7 @@ impl Bus {
         Ok(match agent.enter(begun)? {
             Admission::Active(ticket) => BusEntry::Now(Permit { agent, ticket }),
             Admission::Queued(ticket, granted) => BusEntry::Later(WaitingTask {
-                place: Some((agent, ticket)),
+                slot: Some((agent, ticket)),
                 granted,
             }),
         })
@@ -275,13 +275,13 @@ impl BusEntry {
 #[derive(Debug)]
 pub struct WaitingTask {
     /// Taken out once the permit is handed over, or the task is refused.
-    place: Option<(Arc<BusAgent>, Ticket)>,
+    slot: Option<(Arc<BusAgent>, Ticket)>,
     granted: oneshot::Receiver<Result<(), Unavailable>>,
 }
 
 impl WaitingTask {
     pub fn agent(&self) -> Option<&AgentName> {
-        self.place.as_ref().map(|(agent, _)| &agent.name)
+        self.slot.as_ref().map(|(agent, _)| &agent.name)
     }
 }
 
@@ -291,7 +291,7 @@ impl Future for WaitingTask {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.granted).poll(context));
         let refused = Unavailable::by_hand(Reason::NotRegistered);
-        Poll::Ready(match (answer, self.place.take()) {
+        Poll::Ready(match (answer, self.slot.take()) {
             (Ok(Ok(())), Some((agent, ticket))) => Ok(Permit { agent, ticket }),
             (Ok(Err(why)), _) => Err(why),
             // The agent keeps the other end for as long as this end holds the agent.
@@ -302,7 +302,7 @@ impl Future for WaitingTask {
 
 impl Drop for WaitingTask {
     fn drop(&mut self) {
-        if let Some((agent, ticket)) = self.place.take() {
+        if let Some((agent, ticket)) = self.slot.take() {
             agent.leave(ticket);
         }
     }

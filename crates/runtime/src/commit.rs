@@ -40,7 +40,7 @@ const INTERACTION: &str = "interaction";
 pub(crate) struct StoredPosition<'a> {
     pub key: SessionKey,
     pub epoch: Epoch,
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub schedule: Schedule,
     pub audit_head: &'a AuditHead,
     pub audit_key: &'a AuditKey,
@@ -50,7 +50,7 @@ impl StoredPosition<'_> {
     fn chain<'s>(&self, session: &'s Session) -> ChainOwner<'s> {
         ChainOwner {
             key: self.key,
-            realm: self.realm,
+            kind: self.kind,
             session_id: session.id(),
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn prepare(
     }
     if !audit_rows.is_empty() {
         prepared.commit.audit = Some(AuditAppended {
-            realm: standing.realm,
+            kind: standing.kind,
             session_id: session.id().clone(),
             rows: audit_rows,
             seal: audit_chain::seal(

@@ -24,9 +24,9 @@ use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
 /// A search that takes longer than this does not hold an answer up.
-const RECALL_PATIENCE: Duration = Duration::from_millis(1_500);
+const RECALL_DEADLINE: Duration = Duration::from_millis(1_500);
 /// How long whoever makes or deletes something waits for its collections.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
+const CHANGE_DEADLINE: Duration = Duration::from_secs(2);
 /// A search that met what was deleted is repeated without it, so often.
 const MAX_SEARCHES: usize = 3;
 /// What an agent is reminded of at the beginning of its work.
@@ -80,12 +80,13 @@ impl Memories {
         if self.engine().is_out() {
             return self.wake.notify_one();
         }
-        let is_expected = |place: &AgentRef, need| place.0 == key && need == IndexNeed::Check;
+        let is_expected =
+            |agent_ref: &AgentRef, need| agent_ref.0 == key && need == IndexNeed::Check;
         let expected = self
             .due()
             .all()
             .into_iter()
-            .filter(|(place, need, _)| is_expected(place, *need));
+            .filter(|(agent_ref, need, _)| is_expected(agent_ref, *need));
         let agents: Vec<AgentName> = expected.map(|((_, agent), ..)| agent).collect();
         self.change(key, &agents, Change::Check).await;
     }
@@ -118,20 +119,20 @@ impl Memories {
     /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if
     /// the caller goes away.
     async fn change(&self, key: SpaceKey, agents: &[AgentName], change: Change<'_>) {
-        let deadline = Instant::now() + CHANGE_PATIENCE;
+        let deadline = Instant::now() + CHANGE_DEADLINE;
         let noted: Vec<_> = agents
             .iter()
             .map(|agent| {
-                let place = (key, agent.clone());
-                let number = self.due().note(&place, change.need());
-                (place, number)
+                let agent_ref = (key, agent.clone());
+                let number = self.due().note(&agent_ref, change.need());
+                (agent_ref, number)
             })
             .collect();
-        for (place, number) in noted {
-            let agent = &place.1;
-            let problem = match timeout_at(deadline, self.perform(&place, change)).await {
+        for (agent_ref, number) in noted {
+            let agent = &agent_ref.1;
+            let problem = match timeout_at(deadline, self.perform(&agent_ref, change)).await {
                 Ok(Ok(())) => {
-                    self.due().done(&place, number);
+                    self.due().done(&agent_ref, number);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
@@ -141,14 +142,14 @@ impl Memories {
                 }
             };
             tracing::warn!(project = %key.project, %agent, problem, "the agent's memory is brought up to date later");
-            self.mend_later(&place, change.need());
+            self.mend_later(&agent_ref, change.need());
         }
     }
 
-    async fn perform(&self, place: &AgentRef, change: Change<'_>) -> Result<(), RebuildError> {
-        let name = collection(place)?;
+    async fn perform(&self, agent_ref: &AgentRef, change: Change<'_>) -> Result<(), RebuildError> {
+        let name = collection(agent_ref)?;
         let done = match change {
-            Change::Check => return self.check(place).await,
+            Change::Check => return self.check(agent_ref).await,
             Change::Remove => self.memory.remove(&name).await,
             Change::Clear => self.memory.clear(&name).await,
             Change::Forget(id) => self.memory.delete(&name, vec![id]).await,
@@ -172,7 +173,7 @@ impl Memories {
             top_k: RECALLED,
             filter: Default::default(),
         };
-        let (outcome, hits) = match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await
+        let (outcome, hits) = match timeout(RECALL_DEADLINE, self.search(key, agent, &query)).await
         {
             Ok(Ok(hits)) => (if hits.is_empty() { "nothing" } else { "found" }, hits),
             Ok(Err(error)) => {
@@ -261,17 +262,23 @@ impl Memories {
         if let Some(problem) = self.engine().problem() {
             return Some(problem);
         }
-        let mut places: BTreeSet<AgentRef> = self.engine().broken().filter(&whose).collect();
-        places.extend(self.due().late().filter(|place| whose(place)).cloned());
-        (!places.is_empty()).then(|| format!("{} collections wait to be made again", places.len()))
+        let mut agent_refs: BTreeSet<AgentRef> = self.engine().broken().filter(&whose).collect();
+        agent_refs.extend(
+            self.due()
+                .late()
+                .filter(|agent_ref| whose(agent_ref))
+                .cloned(),
+        );
+        (!agent_refs.is_empty())
+            .then(|| format!("{} collections wait to be made again", agent_refs.len()))
     }
 
     pub async fn close(&self) {
         self.memory.close().await;
     }
 
-    fn mend_later(&self, place: &AgentRef, need: IndexNeed) {
-        self.due().note_late(place, need);
+    fn mend_later(&self, agent_ref: &AgentRef, need: IndexNeed) {
+        self.due().note_late(agent_ref, need);
         self.wake.notify_one();
     }
 

@@ -80,7 +80,7 @@ pub(crate) struct Owner {
     feed: Arc<Feed>,
     loaded: Option<LoadedSession>,
     models: ModelTasks,
-    places: HeldSlots,
+    slots: HeldSlots,
     /// Tells of room in the project's budget, since the last step looked.
     room: Option<watch::Receiver<()>>,
     began: TurnTimer,
@@ -108,7 +108,7 @@ impl Owner {
             feed,
             loaded: None,
             models: ModelTasks::default(),
-            places: HeldSlots::default(),
+            slots: HeldSlots::default(),
             room: None,
             began: TurnTimer::default(),
             retry: None,
@@ -134,14 +134,14 @@ impl Owner {
                 .await;
             }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
-            let patience = runtime.live.idle_time(live);
+            let deadline = runtime.live.idle_time(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let awaits_room = self
                 .loaded
                 .as_ref()
                 .is_some_and(|loaded| loaded.session.awaits_room());
-            let idle = nothing_ends && !self.places.is_waiting() && !awaits_room;
+            let idle = nothing_ends && !self.slots.is_waiting() && !awaits_room;
             // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
@@ -151,10 +151,10 @@ impl Owner {
                 },
                 next = self.models.next(), if retry_at.is_none() => match next {
                     Next::Recalled(call, recalled) => Box::pin(self.call_model(call, Some(recalled))).await,
-                    Next::Admitted(call, recalled, place) => {
+                    Next::Admitted(call, recalled, slot) => {
                         Box::pin(self.inside(vec![Input::CallWaits { call: call.id, waits: false }])).await;
                         if self.wants(call.id) {
-                            Box::pin(self.make_call(call, recalled, place)).await;
+                            Box::pin(self.make_call(call, recalled, slot)).await;
                         }
                     }
                     Next::Outcome(outcome) => {
@@ -163,9 +163,9 @@ impl Owner {
                         Box::pin(self.inside(outcomes)).await;
                     }
                 },
-                granted = self.places.granted(space.as_deref()), if retry_at.is_none() => {
+                granted = self.slots.granted(space.as_deref()), if retry_at.is_none() => {
                     let mut all = vec![granted];
-                    while let Some(granted) = self.places.granted(space.as_deref()).now_or_never() {
+                    while let Some(granted) = self.slots.granted(space.as_deref()).now_or_never() {
                         all.push(granted);
                     }
                     Box::pin(self.inside(all)).await;
@@ -181,7 +181,7 @@ impl Owner {
                 // What queues for a place would not begin any more.
                 () = runtime.stopping.cancelled(), if nothing_ends => break,
                 () = runtime.halted.cancelled() => break,
-                () = tokio::time::sleep(patience), if idle => {
+                () = tokio::time::sleep(deadline), if idle => {
                     if runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                         return;
                     }
@@ -228,7 +228,7 @@ impl Owner {
     }
 
     async fn outside(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
-        let runtime_realm = self.name.realm == SessionKind::Runtime;
+        let runtime_realm = self.name.kind == SessionKind::Runtime;
         let creates =
             runtime_realm && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));
         if creates
@@ -325,7 +325,7 @@ impl Owner {
     /// Drops everything that is held for the session; the store keeps it.
     fn forget(&mut self) {
         self.models = ModelTasks::default();
-        self.places = HeldSlots::default();
+        self.slots = HeldSlots::default();
         self.room = None;
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
@@ -336,22 +336,22 @@ impl Owner {
         }
     }
 
-    async fn create(&mut self, birth: NewSession) -> Result<SessionView, RuntimeError> {
+    async fn create(&mut self, new_session: NewSession) -> Result<SessionView, RuntimeError> {
         match self.load(false).await {
             Ok(()) => return Err(RuntimeError::SessionExists),
             Err(RuntimeError::SessionNotFound) => {}
             Err(error) => return Err(error),
         }
-        let mut unborn = self.new_session(&birth);
-        unborn.system_prompt.clone_from(&birth.system_prompt);
-        self.loaded = Some(unborn);
+        let mut fresh = self.new_session(&new_session);
+        fresh.system_prompt.clone_from(&new_session.system_prompt);
+        self.loaded = Some(fresh);
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
         let time = now();
         let key = self.runtime.store.audit_key()?;
-        let prepared = loaded.prepare(self.name.realm, Vec::new(), key, Some(time), time)?;
-        match self.store(prepared, Some(&birth)).await {
+        let prepared = loaded.prepare(self.name.kind, Vec::new(), key, Some(time), time)?;
+        match self.store(prepared, Some(&new_session)).await {
             Ok(_) => {}
             Err(error) => {
                 self.loaded = None;
@@ -370,7 +370,7 @@ impl Owner {
     async fn delete(&mut self, hard: bool) -> Result<(), RuntimeError> {
         let store = self.runtime.store.clone();
         let row = store
-            .session(self.name.realm, &self.name.id)
+            .session(self.name.kind, &self.name.id)
             .await?
             .ok_or(RuntimeError::SessionNotFound)?;
         if row.deleted_at.is_none() {

@@ -160,11 +160,11 @@ impl Runtime {
 
     /// The agent that a caller names.
     async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
-        let crew = space
+        let team = space
             .team_snapshot()
             .await
             .map_err(RuntimeError::of_project_session)?;
-        crew.resolve(target.trim()).ok_or_else(|| {
+        team.resolve(target.trim()).ok_or_else(|| {
             let shown: String = target.chars().take(64).collect();
             codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found")
                 .with("agent", shown)
@@ -431,7 +431,7 @@ impl Runtime {
 
 fn name(id: &SessionId) -> SessionName {
     SessionName {
-        realm: SessionKind::Project,
+        kind: SessionKind::Project,
         id: id.clone(),
     }
 }

@@ -14,7 +14,7 @@ use crate::runtime::Inner;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SessionName {
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub id: SessionId,
 }
 

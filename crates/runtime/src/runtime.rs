@@ -533,7 +533,7 @@ impl SessionView {
 
 fn name(id: &SessionId) -> SessionName {
     SessionName {
-        realm: SessionKind::Runtime,
+        kind: SessionKind::Runtime,
         id: id.clone(),
     }
 }

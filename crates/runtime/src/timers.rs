@@ -195,7 +195,7 @@ fn wake(runtime: &Arc<Inner>, session: SessionRef) {
 
 fn name_of(session: &SessionRef) -> SessionName {
     SessionName {
-        realm: session.realm,
+        kind: session.kind,
         id: session.session_id.clone(),
     }
 }

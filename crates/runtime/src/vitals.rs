@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 /// What worked within this time is not tried again.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long somebody who asks waits for a trial.
-const PATIENCE: Duration = Duration::from_millis(700);
+const DEADLINE: Duration = Duration::from_millis(700);
 /// A commit of a plan's step writes about as much.
 const MIN_FREE_BYTES: u64 = 256 * 1024;
 
@@ -63,7 +63,7 @@ impl Trials {
             && self
                 .lock()
                 .begun_at
-                .is_some_and(|at| at.elapsed() >= PATIENCE)
+                .is_some_and(|at| at.elapsed() >= DEADLINE)
     }
 
     /// Waits for the end of a trial, but not for one that hangs.
@@ -80,7 +80,7 @@ impl Trials {
                 server_id.to_owned(),
             ));
         }
-        let _ = timeout(PATIENCE, ended).await;
+        let _ = timeout(DEADLINE, ended).await;
     }
 }
 

@@ -115,15 +115,15 @@ impl Connections {
             true
         };
         let close = Arc::new(Notify::new());
-        let place = state.tick();
+        let slot = state.tick();
         match is_reserved {
-            true => state.silent_reserved.insert(place, Arc::clone(&close)),
-            false => state.silent.insert(place, Arc::clone(&close)),
+            true => state.silent_reserved.insert(slot, Arc::clone(&close)),
+            false => state.silent.insert(slot, Arc::clone(&close)),
         };
         *state.counted(is_reserved) += 1;
         drop(state);
         let _open = OpenGauge::connection(&self.metrics);
-        let standing = Mutex::new(Standing::Silent(place));
+        let standing = Mutex::new(Standing::Silent(slot));
         let (table, has_spoken) = (Arc::clone(self), AtomicBool::new(false));
         Some(Arc::new(OpenConnection {
             table,
@@ -237,11 +237,11 @@ impl OpenConnection {
     /// False where its place is another's by now.
     fn forget(&self, state: &mut State, standing: Standing) -> bool {
         match standing {
-            Standing::Silent(place) if self.is_reserved => {
-                state.silent_reserved.remove(&place).is_some()
+            Standing::Silent(slot) if self.is_reserved => {
+                state.silent_reserved.remove(&slot).is_some()
             }
-            Standing::Silent(place) => state.silent.remove(&place).is_some(),
-            Standing::Idle(place) => state.idle.remove(&place).is_some(),
+            Standing::Silent(slot) => state.silent.remove(&slot).is_some(),
+            Standing::Idle(slot) => state.idle.remove(&slot).is_some(),
             Standing::Busy | Standing::Operator => true,
             Standing::Leaving => false,
         }
@@ -278,9 +278,9 @@ impl Drop for BusyConnection {
         if !self.0.is_reserved {
             self.0.has_spoken.store(true, Ordering::Relaxed);
             self.0.stand(|state, close| {
-                let place = state.tick();
-                state.idle.insert(place, Arc::clone(close));
-                Standing::Idle(place)
+                let slot = state.tick();
+                state.idle.insert(slot, Arc::clone(close));
+                Standing::Idle(slot)
             });
         }
     }

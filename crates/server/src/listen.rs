@@ -68,7 +68,7 @@ pub(crate) struct ConnectionDeadlines {
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    patience: ConnectionDeadlines,
+    deadline: ConnectionDeadlines,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
@@ -106,7 +106,7 @@ pub(crate) async fn serve(
         tasks.spawn(converse(
             stream,
             router.clone(),
-            patience.write_timeout,
+            deadline.write_timeout,
             connection,
             closing.clone(),
         ));
@@ -114,7 +114,7 @@ pub(crate) async fn serve(
     drop(listener);
     closing.cancel();
     tasks.close();
-    if tokio::time::timeout(patience.grace + GOODBYE, tasks.wait())
+    if tokio::time::timeout(deadline.grace + GOODBYE, tasks.wait())
         .await
         .is_err()
     {

@@ -174,7 +174,7 @@ impl Server {
                 .run_until_cancelled_owned(keep_logins_tidy(logins)),
         );
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
-        let patience = listen::ConnectionDeadlines {
+        let deadline = listen::ConnectionDeadlines {
             write_timeout,
             grace: GRACE,
         };
@@ -183,7 +183,7 @@ impl Server {
         let listening = tokio::spawn(listen::serve(
             listener,
             router(app),
-            patience,
+            deadline,
             metrics,
             stopped,
         ));

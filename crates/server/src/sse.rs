@@ -45,7 +45,7 @@ pub(crate) fn response(reader: Reader) -> Response {
 
 /// Streams what the reader of a project's session shows until it ends. The place is one of its
 /// user's streams.
-pub(crate) fn session_response(reader: Reader, session: SessionId, place: StreamSlot) -> Response {
+pub(crate) fn session_response(reader: Reader, session: SessionId, slot: StreamSlot) -> Response {
     let reader = reader.in_pieces();
     event_stream(frames(
         SessionSource {
@@ -53,18 +53,18 @@ pub(crate) fn session_response(reader: Reader, session: SessionId, place: Stream
             dialect: Dialect::Chat(session),
         },
         HEARTBEAT_EVERY,
-        Some(place),
+        Some(slot),
     ))
 }
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
-pub(crate) fn user_response(reader: UserReader, place: StreamSlot) -> Response {
-    event_stream(frames(reader, HEARTBEAT_EVERY, Some(place)))
+pub(crate) fn user_response(reader: UserReader, slot: StreamSlot) -> Response {
+    event_stream(frames(reader, HEARTBEAT_EVERY, Some(slot)))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
-pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamSlot>) -> Response {
-    event_stream(frames(reader, HEARTBEAT_EVERY, place))
+pub(crate) fn global_chat_response(reader: ChatReader, slot: Option<StreamSlot>) -> Response {
+    event_stream(frames(reader, HEARTBEAT_EVERY, slot))
 }
 
 /// What a stream shows.
@@ -91,21 +91,21 @@ struct Streaming<S> {
     heartbeat: Heartbeat,
     /// A large event has begun and not ended.
     is_within: bool,
-    _place: Option<StreamSlot>,
+    _slot: Option<StreamSlot>,
 }
 
 /// The frames of a source, with a sign of life where nothing comes for a while.
 fn frames<S: Source>(
     source: S,
     heartbeat_every: Duration,
-    place: Option<StreamSlot>,
+    slot: Option<StreamSlot>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let heartbeat = Heartbeat::new(heartbeat_every);
     let streaming = Streaming {
         source,
         heartbeat,
         is_within: false,
-        _place: place,
+        _slot: slot,
     };
     stream::unfold(Some(streaming), |streaming| async move {
         let mut streaming = streaming?;

@@ -22,7 +22,7 @@ pub use key::AuditKey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainOwner<'a> {
     pub key: SessionKey,
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub session_id: &'a SessionId,
 }
 
@@ -107,7 +107,7 @@ fn seal_of(
     key.mac(&json!({
         "what": "head",
         "session_key": of.key.get(),
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "count": count,
         "head": head,
@@ -126,7 +126,7 @@ fn keyed_hash(
         "what": "row",
         "prev": prev,
         "session_key": of.key.get(),
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "ord": ord,
         "call_id": record.call_id,
@@ -144,7 +144,7 @@ fn keyed_hash(
 pub fn plain_hash(prev: &Digest, of: ChainOwner<'_>, ord: u64, record: &AuditRecord) -> Digest {
     Digest::of_json(&json!({
         "prev": prev,
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "ord": ord,
         "call_id": record.call_id,

@@ -84,7 +84,7 @@ impl Commit {
 /// What a session is from its first moment on. Its title is the commit's.
 #[derive(Debug, Clone)]
 pub struct NewSessionRow {
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
@@ -146,7 +146,7 @@ pub struct NewInput {
 /// head.
 #[derive(Debug, Clone)]
 pub struct AuditAppended {
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub rows: Vec<AuditRow>,
     /// The head after the last of `rows`.

@@ -59,7 +59,7 @@ text_enum!(
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
@@ -93,7 +93,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
     pub key: SessionKey,
-    pub realm: SessionKind,
+    pub kind: SessionKind,
     pub session_id: SessionId,
 }
 

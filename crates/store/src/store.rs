@@ -129,7 +129,7 @@ impl Store {
         let in_project = commit
             .create
             .as_ref()
-            .is_some_and(|session| session.realm == SessionKind::Project);
+            .is_some_and(|session| session.kind == SessionKind::Project);
         // What holds projects goes through one writer: two would come to wait for each other's
         // projects.
         let key = (!in_project).then_some(commit.key);

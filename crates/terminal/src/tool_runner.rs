@@ -167,7 +167,7 @@ pub(crate) struct RunnerState {
     ask: Option<mpsc::Sender<RunnerQuestion>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    places: Semaphore,
+    slots: Semaphore,
     /// Calls that are being worked on, and what stops each.
     running: Mutex<HashMap<CallKey, CancellationToken>>,
     serves: ServedCalls,
@@ -217,9 +217,9 @@ impl ToolRunner {
                 ..WorkspaceOptions::new(launcher)
             },
         )?;
-        let place = folder::of(&data_dir, &server, project, workspace.root());
+        let slot = folder::of(&data_dir, &server, project, workspace.root());
         let (journal, client_id) =
-            folder::take(&place, serves)?.ok_or_else(|| in_use(&workspace))?;
+            folder::take(&slot, serves)?.ok_or_else(|| in_use(&workspace))?;
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let shared = Arc::new(RunnerState {
             client,
@@ -232,7 +232,7 @@ impl ToolRunner {
             ask,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            places: Semaphore::new(MAX_PARALLEL_CALLS),
+            slots: Semaphore::new(MAX_PARALLEL_CALLS),
             running: Mutex::default(),
             serves,
             served: Mutex::default(),

@@ -34,7 +34,7 @@ use crate::{RunnerQuestion, ToolRunner};
 
 pub struct UiOptions {
     pub client: Client,
-    pub hands: ToolRunner,
+    pub tool_runner: ToolRunner,
     /// What the hands ask at this machine.
     pub questions: mpsc::Receiver<RunnerQuestion>,
     /// The same folder once more, for looking at files without the model having read them.

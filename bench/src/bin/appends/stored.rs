@@ -75,7 +75,7 @@ impl Stored {
         let key = SessionKey::allocate(now_ms as i64, number as u32);
         let mut commit = append(key, 1);
         commit.create = Some(NewSessionRow {
-            realm: SessionKind::Runtime,
+            kind: SessionKind::Runtime,
             session_id: SessionId::parse(&format!("bench-{number:016x}"))?,
             user_id: None,
             project_id: None,

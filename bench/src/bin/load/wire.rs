@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 /// An answer that is not there by then is a failure of the run.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where to, and as whom.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl Wire {
                 whole,
             })
         };
-        tokio::time::timeout(PATIENCE, reading)
+        tokio::time::timeout(DEADLINE, reading)
             .await
             .with_context(|| format!("{path} takes too long"))?
     }
@@ -126,7 +126,7 @@ impl Wire {
             );
             Ok(serde_json::from_slice(&body)?)
         };
-        tokio::time::timeout(PATIENCE, reading)
+        tokio::time::timeout(DEADLINE, reading)
             .await
             .with_context(|| format!("{path} takes too long"))?
     }

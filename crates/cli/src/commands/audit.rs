@@ -22,13 +22,13 @@ pub enum AuditCommand {
 #[derive(Args)]
 pub struct VerifyAudit {
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl AuditCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Verify(verify) = self;
-        let settings = verify.place.settings(None)?;
+        let settings = verify.paths.settings(None)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -103,7 +103,7 @@ async fn check_all(store: &Store) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(store: &Store, session: &AuditSession) -> anyhow::Result<Result<Verified, String>> {
-    let Some((realm, id)) = &session.name else {
+    let Some((kind, id)) = &session.name else {
         return Ok(Err(format!(
             "session number {}: its head is missing",
             session.key
@@ -112,7 +112,7 @@ async fn check(store: &Store, session: &AuditSession) -> anyhow::Result<Result<V
     let verified = store
         .verify_audit(ChainOwner {
             key: session.key,
-            realm: *realm,
+            kind: *kind,
             session_id: id,
         })
         .await?;

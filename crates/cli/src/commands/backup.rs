@@ -15,13 +15,13 @@ pub struct BackupCommand {
     /// The file to write; it must not exist
     file: PathBuf,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl BackupCommand {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.place.settings(None)?;
+        let settings = self.paths.settings(None)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -47,13 +47,13 @@ pub struct RestoreCommand {
     /// A file that `codelab backup` wrote
     file: PathBuf,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl RestoreCommand {
     /// Only while the server is stopped.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.place.settings(None)?;
+        let settings = self.paths.settings(None)?;
         let DatabaseUrl::SqliteFile(path) = settings.database else {
             bail!("only the embedded database can be restored; use PostgreSQL's own tools");
         };

@@ -25,7 +25,7 @@ pub struct ChatCommand {
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
     #[command(flatten)]
-    hands: ToolRunnerFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
     target: ServerTarget,
 }
@@ -57,8 +57,8 @@ impl ChatCommand {
         connection: ServerConnection,
         is_own_server: bool,
     ) -> anyhow::Result<()> {
-        if let (Some(session), None) = (&self.session, self.hands.project) {
-            self.hands.project = Some(
+        if let (Some(session), None) = (&self.session, self.tool_runner.project) {
+            self.tool_runner.project = Some(
                 connection
                     .client
                     .project_session(session)
@@ -68,8 +68,8 @@ impl ChatCommand {
             );
         }
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
-        let hands = self
-            .hands
+        let tool_runner = self
+            .tool_runner
             .start(&connection, self.workspace, ServedCalls::Named, Some(ask))
             .await?;
         let data_dir = connection.data_dir.clone();
@@ -77,12 +77,12 @@ impl ChatCommand {
             data_dir: Some(data_dir.clone()),
             ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
         };
-        let preview = Workspace::open(hands.workspace(), options)?;
-        let welcome = welcome(&connection, &hands, is_own_server).await;
+        let preview = Workspace::open(tool_runner.workspace(), options)?;
+        let welcome = welcome(&connection, &tool_runner, is_own_server).await;
         let client = connection.client.clone();
         Ok(ui::run(UiOptions {
             client,
-            hands,
+            tool_runner,
             questions,
             preview,
             session: self.session,
@@ -96,7 +96,7 @@ impl ChatCommand {
 /// Where everything is, in a few lines.
 async fn welcome(
     connection: &ServerConnection,
-    hands: &ToolRunner,
+    tool_runner: &ToolRunner,
     is_own_server: bool,
 ) -> Vec<String> {
     let server = if is_own_server {
@@ -104,13 +104,13 @@ async fn welcome(
     } else {
         &connection.url
     };
-    let wall = match hands.sandbox() {
+    let wall = match tool_runner.sandbox() {
         "none" => "no sandbox: every command asks".to_owned(),
         sandbox => format!("commands run behind {sandbox}"),
     };
     let mut lines = vec![
         format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),
-        format!("{} · {wall}", hands.workspace().display()),
+        format!("{} · {wall}", tool_runner.workspace().display()),
     ];
     if let Ok(health) = connection.client.health().await
         && let Some(detail) = health

@@ -27,13 +27,13 @@ pub struct ShowConfig {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl ConfigCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Show(show) = self;
-        let explained = show.place.explain();
+        let explained = show.paths.explain();
         let is_wanted = |setting: &&ShownSetting| !show.set || setting.source != Source::Default;
         let settings: Vec<&ShownSetting> = explained.shown.iter().filter(is_wanted).collect();
         match show.json {

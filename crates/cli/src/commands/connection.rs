@@ -38,7 +38,7 @@ pub struct ServerTarget {
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
     user: UserId,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 /// What to do when no local server runs.
@@ -65,11 +65,11 @@ pub struct ServerConnection {
 
 impl ServerTarget {
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
-        Ok(std::path::absolute(self.place.settings(None)?.data_dir)?)
+        Ok(std::path::absolute(self.paths.settings(None)?.data_dir)?)
     }
 
     pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<ServerConnection> {
-        let settings = self.place.settings(None)?;
+        let settings = self.paths.settings(None)?;
         let data_dir = std::path::absolute(&settings.data_dir)?;
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let client = Client::new(url, Credentials::Bearer(token.clone()))?;
@@ -115,7 +115,7 @@ impl ServerTarget {
     }
 
     async fn own(&self, settings: &Settings) -> anyhow::Result<ServerConnection> {
-        let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
+        let server = Server::start(self.paths.settings(Some(OWN_ADDR.to_owned()))?).await?;
         if let Some(hint) = &server.model_hint {
             hint_lines(hint, "codelab …")
                 .iter()

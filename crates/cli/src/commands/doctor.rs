@@ -44,7 +44,7 @@ pub struct DoctorCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 /// What the checks are about.
@@ -69,8 +69,8 @@ impl DoctorCommand {
         let limit = Duration::from_secs(self.timeout);
         let mut report = DoctorReport::begin(self.json);
         report.tell(machine::version());
-        let place = self.place.clone();
-        let read = tokio::task::spawn_blocking(move || place.explain());
+        let paths = self.paths.clone();
+        let read = tokio::task::spawn_blocking(move || paths.explain());
         let explained = match timeout(limit, read).await {
             Ok(Ok(explained)) => explained,
             _ => {

@@ -53,7 +53,7 @@ pub struct ExecCommand {
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: ToolRunnerFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
     target: ServerTarget,
 }
@@ -87,10 +87,10 @@ impl ExecCommand {
             .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
-            let mut patience = ExecDeadline::new()?;
-            let code = self.perform(&connection, &message, &mut patience).await;
+            let mut deadline = ExecDeadline::new()?;
+            let code = self.perform(&connection, &message, &mut deadline).await;
             if let Some(server) = connection.server.take() {
-                patience.wait_for(server.stop()).await;
+                deadline.wait_for(server.stop()).await;
             }
             code
         });
@@ -102,21 +102,27 @@ impl ExecCommand {
         &self,
         connection: &ServerConnection,
         message: &SendMessage,
-        patience: &mut ExecDeadline,
+        deadline: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
         let approver = Approver::new(self.approve);
-        let Some(begun) = patience.unless(self.begin(connection, &approver)).await else {
+        let Some(begun) = deadline.unless(self.begin(connection, &approver)).await else {
             return Ok(ExitCode::from(CANCELLED));
         };
-        let (hands, session) = begun?;
+        let (tool_runner, session) = begun?;
         let show = if self.json {
             EventPrinter::Json
         } else {
             EventPrinter::Text
         };
-        Run::new(connection.client.clone(), session, hands, approver, show)
-            .finish(message, patience)
-            .await
+        Run::new(
+            connection.client.clone(),
+            session,
+            tool_runner,
+            approver,
+            show,
+        )
+        .finish(message, deadline)
+        .await
     }
 
     async fn begin(
@@ -125,8 +131,8 @@ impl ExecCommand {
         approver: &Approver,
     ) -> anyhow::Result<(ToolRunner, SessionId)> {
         let questions = Some(approver.questions());
-        let hands = self
-            .hands
+        let tool_runner = self
+            .tool_runner
             .start(
                 connection,
                 self.workspace.clone(),
@@ -135,7 +141,7 @@ impl ExecCommand {
             )
             .await?;
         let chat = CreateProjectSession {
-            project_id: Some(hands.project()),
+            project_id: Some(tool_runner.project()),
             ..CreateProjectSession::default()
         };
         let session = connection
@@ -143,8 +149,8 @@ impl ExecCommand {
             .create_project_session(&chat)
             .await?
             .session_id;
-        hands.serve(&session);
-        Ok((hands, session))
+        tool_runner.serve(&session);
+        Ok((tool_runner, session))
     }
 
     fn task(&self) -> anyhow::Result<String> {

@@ -18,12 +18,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Args)]
 pub struct HealthCommand {
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl HealthCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let data_dir = self.place.settings(None)?.data_dir;
+        let data_dir = self.paths.settings(None)?.data_dir;
         let Some(url) = living_url(&data_dir) else {
             bail!("no server runs with the data folder {}", data_dir.display())
         };

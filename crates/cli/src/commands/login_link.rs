@@ -16,7 +16,7 @@ pub struct LoginLinkCommand {
     #[arg(long, value_name = "N")]
     user: i64,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl LoginLinkCommand {
@@ -25,7 +25,7 @@ impl LoginLinkCommand {
         let Some(user) = UserId::new(self.user) else {
             bail!("--user must be a positive number")
         };
-        let settings = self.place.settings(None)?;
+        let settings = self.paths.settings(None)?;
         let base = settings
             .http
             .public_url

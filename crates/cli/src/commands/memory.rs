@@ -18,13 +18,13 @@ pub enum MemoryCommand {
 #[derive(Args)]
 pub struct RebuildMemory {
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl MemoryCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Rebuild(rebuild) = self;
-        let settings = rebuild.place.settings(None)?;
+        let settings = rebuild.paths.settings(None)?;
         make_private_files();
         codelab_server::private_data_folder(&settings.data_dir)
             .with_context(|| format!("data folder {}", settings.data_dir.display()))?;
@@ -35,13 +35,13 @@ impl MemoryCommand {
             let memory = codelab_server::memory(&settings)?;
             let store = Store::open(StoreOptions::new(settings.database)).await?;
             let (mut agents, mut interactions, mut broken) = (0_u64, 0_u64, 0_u64);
-            let ended = rebuild_memories(store.clone(), memory, |place, rebuilt| {
+            let ended = rebuild_memories(store.clone(), memory, |paths, rebuilt| {
                 agents += 1;
                 match rebuilt {
                     Ok(count) => interactions += count,
                     Err(error) => {
                         broken += 1;
-                        say(&format!("{} of project {}: {error}", place.agent, place.project_id));
+                        say(&format!("{} of project {}: {error}", paths.agent, paths.project_id));
                     }
                 }
             })

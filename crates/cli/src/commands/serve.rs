@@ -29,17 +29,19 @@ pub struct ServeCommand {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     #[command(flatten)]
-    hands: ToolRunnerFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl ServeCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        if self.workspace.is_none() && (self.hands.project.is_some() || self.hands.network) {
+        if self.workspace.is_none()
+            && (self.tool_runner.project.is_some() || self.tool_runner.network)
+        {
             bail!("--project and --network are for tool calls: name a folder with --workspace");
         }
-        let settings = self.place.settings(self.addr.clone())?;
+        let settings = self.paths.settings(self.addr.clone())?;
         let _logs = logs::start()?;
         // Tools that run here would inherit both, and make a person's files.
         if self.workspace.is_none() {
@@ -57,8 +59,8 @@ impl ServeCommand {
             said.say(announcement(&server));
             said.say(login_announcement(&server).await);
             let worked = match signals.unless(self.start_tool_runner(&server, &said)).await {
-                Some(Ok(hands)) => {
-                    work_until(hands, signals).await;
+                Some(Ok(tool_runner)) => {
+                    work_until(tool_runner, signals).await;
                     Ok(())
                 }
                 Some(Err(error)) => Err(error),
@@ -78,7 +80,7 @@ impl ServeCommand {
         let Some(workspace) = &self.workspace else {
             return Ok(None);
         };
-        let settings = self.place.settings(self.addr.clone())?;
+        let settings = self.paths.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
         let connection = connection::local(
             &settings,
@@ -88,12 +90,12 @@ impl ServeCommand {
             LocalServer::InThisProcess,
         )?;
         // The server may not have a terminal, and its own lines are not for asking.
-        let hands = self
-            .hands
+        let tool_runner = self
+            .tool_runner
             .start(&connection, workspace.clone(), ServedCalls::Project, None)
             .await?;
-        said.say(work::announcement(&hands, &connection.url));
-        Ok(Some(hands))
+        said.say(work::announcement(&tool_runner, &connection.url));
+        Ok(Some(tool_runner))
     }
 }
 
@@ -117,17 +119,17 @@ fn raise_open_files() {
     }
 }
 
-async fn work_until(hands: Option<ToolRunner>, mut signals: StopSignals) {
-    let Some(mut hands) = hands else {
+async fn work_until(tool_runner: Option<ToolRunner>, mut signals: StopSignals) {
+    let Some(mut tool_runner) = tool_runner else {
         return signals.next().await;
     };
     loop {
         tokio::select! {
-            event = hands.next() => log(&event),
+            event = tool_runner.next() => log(&event),
             () = signals.next() => break,
         }
     }
-    hands.stop().await;
+    tool_runner.stop().await;
 }
 
 /// What a model wrote does not go into logs, so neither paths nor commands do.

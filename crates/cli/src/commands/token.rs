@@ -24,7 +24,7 @@ pub struct TokenCommand {
     #[arg(long)]
     admin: bool,
     #[command(flatten)]
-    place: ServerPaths,
+    paths: ServerPaths,
 }
 
 impl TokenCommand {
@@ -40,7 +40,7 @@ impl TokenCommand {
             identity.role = UserRole::Admin;
         }
         say(&local_token(
-            &self.place.settings(None)?,
+            &self.paths.settings(None)?,
             &identity,
             self.days * DAY_SECONDS,
         )?);

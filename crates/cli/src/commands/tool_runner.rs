@@ -45,7 +45,7 @@ impl ToolRunnerFlags {
         serves: ServedCalls,
         ask: Option<mpsc::Sender<RunnerQuestion>>,
     ) -> anyhow::Result<ToolRunner> {
-        let hands = ToolRunner::start(ToolRunnerOptions {
+        let tool_runner = ToolRunner::start(ToolRunnerOptions {
             client: connection.client.clone(),
             server: connection.name.clone(),
             user_id: connection.user_id,
@@ -64,7 +64,7 @@ impl ToolRunnerFlags {
             readable: connection.sandbox.readable.clone(),
             ask,
         });
-        Ok(hands.await?)
+        Ok(tool_runner.await?)
     }
 }
 

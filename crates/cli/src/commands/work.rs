@@ -18,7 +18,7 @@ pub struct WorkCommand {
     #[arg(long, value_name = "DIR")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: ToolRunnerFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
     target: ServerTarget,
 }
@@ -34,10 +34,10 @@ impl WorkCommand {
             let Some(started) = signals.unless(self.start()).await else {
                 return Ok(ExitCode::SUCCESS);
             };
-            let mut hands = started?;
+            let mut tool_runner = started?;
             let code = loop {
                 tokio::select! {
-                    event = hands.next() => {
+                    event = tool_runner.next() => {
                         note(&line_of(&event));
                         if matches!(event, ToolRunnerEvent::Ended { .. }) {
                             break ExitCode::FAILURE;
@@ -46,15 +46,15 @@ impl WorkCommand {
                     () = signals.next() => break ExitCode::SUCCESS,
                 }
             };
-            hands.stop().await;
+            tool_runner.stop().await;
             Ok(code)
         })
     }
 
     async fn start(self) -> anyhow::Result<ToolRunner> {
         let connection = self.target.connect(WhenMissing::Complain).await?;
-        let hands = self
-            .hands
+        let tool_runner = self
+            .tool_runner
             .start(
                 &connection,
                 self.workspace,
@@ -62,25 +62,25 @@ impl WorkCommand {
                 at_the_terminal(),
             )
             .await?;
-        announcement(&hands, &connection.url)
+        announcement(&tool_runner, &connection.url)
             .iter()
             .for_each(|line| say(line));
-        Ok(hands)
+        Ok(tool_runner)
     }
 }
 
 /// Where tool calls run from now on, and behind which wall.
-pub fn announcement(hands: &ToolRunner, url: &str) -> Vec<String> {
+pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
         "working in {} for project {} of {url}",
-        hands.workspace().display(),
-        hands.project()
+        tool_runner.workspace().display(),
+        tool_runner.project()
     )];
-    match hands.sandbox() {
+    match tool_runner.sandbox() {
         "none" => {
             lines.push("sandbox: none, so every command asks".to_owned());
             lines.extend(
-                hands
+                tool_runner
                     .sandbox_refused()
                     .iter()
                     .map(|reason| format!("         {}", reason.replace('\n', " "))),

@@ -173,10 +173,10 @@ async fn take_the_key_away(lab: &Lab) {
     .unwrap();
     let database = database(lab);
     for session in store.audit_sessions(None, 100).await.unwrap() {
-        let (realm, session_id) = session.name.unwrap();
+        let (kind, session_id) = session.name.unwrap();
         let of = ChainOwner {
             key: session.key,
-            realm,
+            kind,
             session_id: &session_id,
         };
         let mut head = audit_chain::genesis();

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::chat::Chat;
 use crate::lab::Lab;
-use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+use crate::process::{DEADLINE, INTERNAL_KEY, Process};
 
 /// Open files of the server, and how many connections follow from them.
 const FILES: &str = "ulimit -n 192";
@@ -27,7 +27,7 @@ async fn connections_that_say_nothing_make_room_for_those_that_do() {
     }
     // The oldest were closed for those that came after them.
     for stream in silent.iter_mut().take(BOUND) {
-        let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0]))
+        let read = tokio::time::timeout(DEADLINE, stream.read(&mut [0]))
             .await
             .expect("it is closed");
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
@@ -115,7 +115,7 @@ async fn ask(stream: &mut TcpStream, server: &Process, path: &str, header: &str)
             assert!(read > 0, "{path}: no answer");
         }
     };
-    tokio::time::timeout(PATIENCE, reading)
+    tokio::time::timeout(DEADLINE, reading)
         .await
         .expect("an answer in time");
     let head = String::from_utf8_lossy(&received).to_lowercase();
@@ -211,7 +211,7 @@ async fn unfinished_bodies_of_one_user_are_bounded() {
     }
     // The others wait for their last bytes.
     for number in 1..=REQUESTS - 8 {
-        let refused = tokio::time::timeout(PATIENCE, unfinished.join_next()).await;
+        let refused = tokio::time::timeout(DEADLINE, unfinished.join_next()).await;
         refused
             .unwrap_or_else(|_| panic!("refusal {number} of {REQUESTS} requests"))
             .expect("a request")

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::disk::SmallDisk;
 use crate::lab::Lab;
-use crate::process::{PATIENCE, serve};
+use crate::process::{DEADLINE, serve};
 
 mod machine;
 mod old;
@@ -103,7 +103,7 @@ impl Setup {
         let ended = tokio::process::Command::from(command)
             .kill_on_drop(true)
             .output();
-        let output = tokio::time::timeout(PATIENCE, ended)
+        let output = tokio::time::timeout(DEADLINE, ended)
             .await
             .expect("the doctor ends")
             .unwrap();
@@ -393,7 +393,7 @@ async fn a_start_with_a_key_and_no_address_says_what_is_missing() {
     let mut said = String::new();
     // The last line that a start says.
     while !said.contains("log in:") {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line())
+        let line = tokio::time::timeout(DEADLINE, lines.next_line())
             .await
             .expect("the server starts")
             .unwrap();

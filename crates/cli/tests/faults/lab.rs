@@ -12,7 +12,7 @@ use codelab_testkit::{SeenEvents, hitl_decision, id, message};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+use crate::process::{DEADLINE, INTERNAL_KEY, Process};
 
 pub struct Lab {
     pub model: FakeModel,
@@ -161,7 +161,7 @@ impl Lab {
             .await
             .expect("events can be read");
         let seen = SeenEvents::until_done(&mut stream);
-        tokio::time::timeout(PATIENCE, seen)
+        tokio::time::timeout(DEADLINE, seen)
             .await
             .expect("the turn reaches an end")
     }
@@ -239,7 +239,7 @@ pub async fn told(mut stream: EventStream) -> SeenEvents {
         EventData::Chunk(chunk) => matches!(chunk.body, ChunkBody::Error(_)),
         _ => false,
     };
-    let seen = tokio::time::timeout(PATIENCE, SeenEvents::until(&mut stream, is_error))
+    let seen = tokio::time::timeout(DEADLINE, SeenEvents::until(&mut stream, is_error))
         .await
         .expect("it is told");
     let done = stream

@@ -110,7 +110,7 @@ async fn serves_and_stops(writer: PipeWriter) {
             .unwrap()
             .success()
     );
-    let ended = tokio::time::timeout(crate::process::PATIENCE, child.wait_with_output())
+    let ended = tokio::time::timeout(crate::process::DEADLINE, child.wait_with_output())
         .await
         .unwrap()
         .unwrap();

@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 pub const INTERNAL_KEY: &str = "faults-test-key";
 /// Longer than anything here takes; a process that is still silent hangs.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A server that said where it listens.
 pub struct Process {
@@ -50,7 +50,7 @@ impl Process {
         let mut child = command.spawn().unwrap();
         let pid = child.id().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = tokio::time::timeout(PATIENCE, announced_url(&mut stdout)).await;
+        let url = tokio::time::timeout(DEADLINE, announced_url(&mut stdout)).await;
         let url = url.expect("the server says where it is");
         let url = url.unwrap_or_else(|| {
             panic!(
@@ -59,7 +59,7 @@ impl Process {
             )
         });
         let limits = ClientLimits {
-            idle_timeout_ms: PATIENCE.as_millis() as u64,
+            idle_timeout_ms: DEADLINE.as_millis() as u64,
             ..ClientLimits::default()
         };
         let client = Client::with_limits(
@@ -102,7 +102,7 @@ impl Process {
     }
 
     pub async fn ended(mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        tokio::time::timeout(DEADLINE, self.child.wait())
             .await
             .expect("the process ends by itself")
             .unwrap()
@@ -133,7 +133,7 @@ impl Process {
 /// Runs one command to its end, with nothing of this test's own environment.
 pub async fn run(arguments: &[&str], settings: &[(String, String)]) -> Output {
     let ended = codelab(arguments, settings).kill_on_drop(true).output();
-    tokio::time::timeout(PATIENCE, ended)
+    tokio::time::timeout(DEADLINE, ended)
         .await
         .expect("the command ends")
         .unwrap()

@@ -12,7 +12,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::chat::Chat;
 use crate::lab::{Lab, assert_contiguous};
-use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+use crate::process::{DEADLINE, INTERNAL_KEY, Process};
 
 const READERS: u64 = 64;
 /// 24 MB of answers, each large for an answer and still a quarter of what a reader may cost.
@@ -123,7 +123,7 @@ async fn a_users_readers_that_stall_in_huge_events_cost_no_more() {
             );
         }
     };
-    tokio::time::timeout(PATIENCE, reading)
+    tokio::time::timeout(DEADLINE, reading)
         .await
         .expect("the events come");
     assert!(received.len() > HUGE_ANSWER_BYTES);
@@ -153,7 +153,7 @@ async fn a_reader_that_takes_nothing_is_cut_in_time_and_the_others_go_on() {
     // What the system had taken for it still arrives; then the stream breaks off, and goes on where
     // it is taken up.
     let mut received = Vec::new();
-    let _ = tokio::time::timeout(PATIENCE, stalled.read_to_end(&mut received))
+    let _ = tokio::time::timeout(DEADLINE, stalled.read_to_end(&mut received))
         .await
         .expect("the stream ends");
     let last_seen = last_whole_event(&received);

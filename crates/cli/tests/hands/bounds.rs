@@ -16,21 +16,21 @@ const FILES_PER_FOLDER: usize = 1000;
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_TIME: Duration = Duration::from_secs(90);
 
-async fn timed(hands: &Hands, call: &Value) -> Value {
+async fn timed(tool_runner: &Hands, call: &Value) -> Value {
     let started = Instant::now();
-    let result = hands.run(call).await;
+    let result = tool_runner.run(call).await;
     let took = started.elapsed();
     let bytes = serde_json::to_string(&result).unwrap().len();
     eprintln!(
         "{}: {took:?}, {bytes} bytes, peak {} MiB",
         call["tool_call"],
-        hands.process.peak_bytes() >> 20
+        tool_runner.process.peak_bytes() >> 20
     );
     assert!(took < MAX_TIME, "{took:?}");
     assert!(
-        hands.process.peak_bytes() < MAX_BYTES,
+        tool_runner.process.peak_bytes() < MAX_BYTES,
         "{} bytes",
-        hands.process.peak_bytes()
+        tool_runner.process.peak_bytes()
     );
     result
 }
@@ -38,7 +38,7 @@ async fn timed(hands: &Hands, call: &Value) -> Value {
 #[tokio::test]
 async fn what_is_huge_is_cut_and_the_cut_is_said() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
 
     // Lines of text, and then a hole to the end.
     let mut file = File::create(lab.workspace.join("huge.txt")).unwrap();
@@ -46,7 +46,7 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
         .unwrap();
     file.set_len(GIB).unwrap();
     let result = timed(
-        &hands,
+        &tool_runner,
         &call("read", "read_file", json!({"path": "huge.txt"}), false),
     )
     .await;
@@ -55,7 +55,7 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
         (&json!(true), &json!(true), &json!(GIB))
     );
     let lines = json!({"path": "huge.txt", "start_line": 199_990, "end_line": 199_999});
-    let result = timed(&hands, &call("lines", "read_file", lines, false)).await;
+    let result = timed(&tool_runner, &call("lines", "read_file", lines, false)).await;
     assert_eq!(
         result["content"].as_str().unwrap().lines().count(),
         10,
@@ -75,19 +75,19 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
         }
     }
     let list = json!({"path": ".", "recursive": true});
-    let result = timed(&hands, &call("list", "list_files", list, false)).await;
+    let result = timed(&tool_runner, &call("list", "list_files", list, false)).await;
     assert_eq!(
         (&result["success"], &result["truncated"]),
         (&json!(true), &json!(true))
     );
     let search = json!({"query": "needle"});
-    let result = timed(&hands, &call("many", "search_in_code", search, false)).await;
+    let result = timed(&tool_runner, &call("many", "search_in_code", search, false)).await;
     assert_eq!(
         (&result["success"], &result["truncated"]),
         (&json!(true), &json!(true))
     );
     let result = timed(
-        &hands,
+        &tool_runner,
         &call("none", "search_in_code", json!({"query": "straw"}), false),
     )
     .await;
@@ -97,7 +97,7 @@ async fn what_is_huge_is_cut_and_the_cut_is_said() {
     );
 
     let print = json!({"command": format!("yes 0123456789 | head -c {GIB}")});
-    let result = timed(&hands, &call("print", "execute_command", print, true)).await;
+    let result = timed(&tool_runner, &call("print", "execute_command", print, true)).await;
     assert_eq!(
         (&result["exit_code"], &result["truncated"]),
         (&json!(0), &json!(true)),

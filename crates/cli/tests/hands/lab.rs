@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
 /// Longer than anything here takes, also on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 pub struct Lab {
     pub model: FakeModel,
@@ -74,7 +74,7 @@ impl Lab {
     }
 
     pub async fn run(&self, arguments: &[&str]) -> Output {
-        tokio::time::timeout(PATIENCE, self.codelab(arguments).output())
+        tokio::time::timeout(DEADLINE, self.codelab(arguments).output())
             .await
             .expect("the command ends")
             .unwrap()
@@ -184,7 +184,7 @@ impl Person {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, all)
+        tokio::time::timeout(DEADLINE, all)
             .await
             .expect("the turn ends");
         seen
@@ -248,7 +248,7 @@ impl Process {
     /// SIGTERM, and waits for its end.
     pub async fn stop(mut self) -> Option<i32> {
         self.signal("-TERM").await;
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        tokio::time::timeout(DEADLINE, self.child.wait())
             .await
             .expect("it ends")
             .unwrap()

@@ -68,15 +68,15 @@ impl Hands {
             "1",
         ]);
         let process = Process::start(command, "working in ").await;
-        let hands = Self { server, process };
+        let tool_runner = Self { server, process };
         eventually("the client listens", async || {
-            match hands.server.events.receiver_count() {
+            match tool_runner.server.events.receiver_count() {
                 0 => Err("nobody".to_owned()),
                 _ => Ok(()),
             }
         })
         .await;
-        hands
+        tool_runner
     }
 
     pub fn offer(&self, call: &Value) {

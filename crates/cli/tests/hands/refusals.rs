@@ -11,13 +11,13 @@ use crate::pretender::{Hands, LOST, UNREADABLE, call, corpus};
 #[tokio::test]
 async fn no_hostile_command_runs_unasked() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/tests/corpus/hostile.txt");
     let hostile = corpus(&file);
     assert!(hostile.len() >= 300);
     std::fs::write(lab.workspace.join("canary.txt"), "alive").unwrap();
     for (number, command) in hostile.iter().enumerate() {
-        let result = hands
+        let result = tool_runner
             .run(&call(
                 &format!("h{number}"),
                 "execute_command",
@@ -44,10 +44,10 @@ async fn no_hostile_command_runs_unasked() {
 #[tokio::test]
 async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
-    let is_walled = !hands.process.says("sandbox: ").await.contains("none");
-    let result = hands
+    let is_walled = !tool_runner.process.says("sandbox: ").await.contains("none");
+    let result = tool_runner
         .run(&call(
             "c1",
             "execute_command",
@@ -70,18 +70,18 @@ async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
 #[tokio::test]
 async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
     let read = |id| call(id, "read_file", json!({"path": "a.txt"}), false);
-    hands.offer_in(&format!("{UNREADABLE}-and-unknown"), &read("unread"));
-    assert_eq!(hands.run(&read("read")).await["content"], "x");
-    assert_eq!(hands.claims("unread"), 0);
+    tool_runner.offer_in(&format!("{UNREADABLE}-and-unknown"), &read("unread"));
+    assert_eq!(tool_runner.run(&read("read")).await["content"], "x");
+    assert_eq!(tool_runner.claims("unread"), 0);
 }
 
 #[tokio::test]
 async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refused() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     let write = |id: &str, path: &str, is_approved| {
         call(
             id,
@@ -117,7 +117,7 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
         ),
     ];
     for (offered, expected) in cases {
-        let result = hands.run(&offered).await;
+        let result = tool_runner.run(&offered).await;
         assert_eq!(result["success"], false, "{offered}: {result}");
         assert!(
             result["error"].as_str().unwrap().contains(expected),
@@ -131,7 +131,7 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
     );
     // The same hands do what was approved.
     assert_eq!(
-        hands.run(&write("approved", "a.txt", true)).await["success"],
+        tool_runner.run(&write("approved", "a.txt", true)).await["success"],
         true
     );
     assert_eq!(lab.read("a.txt"), "planted");
@@ -140,15 +140,15 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
 #[tokio::test]
 async fn a_call_that_is_offered_again_runs_once() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     let append = json!({"command": "echo once >> log.txt"});
     let offered = call("again", "execute_command", append, true);
-    assert_eq!(hands.run(&offered).await["success"], true);
+    assert_eq!(tool_runner.run(&offered).await["success"], true);
     for _ in 0..5 {
-        hands.offer(&offered);
+        tool_runner.offer(&offered);
     }
     // Another call's end shows that the repeats before it were seen.
-    hands
+    tool_runner
         .run(&call(
             "after",
             "read_file",
@@ -157,15 +157,15 @@ async fn a_call_that_is_offered_again_runs_once() {
         ))
         .await;
     assert_eq!(lab.read("log.txt"), "once\n");
-    assert_eq!(hands.results("again").await.len(), 1);
+    assert_eq!(tool_runner.results("again").await.len(), 1);
 }
 
 #[tokio::test]
 async fn hidden_characters_are_made_visible() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
+    let tool_runner = Hands::start(&lab).await;
     let command = "echo \u{202e}dlrow\u{1b}[2J; true";
-    hands
+    tool_runner
         .run(&call(
             "hidden",
             "execute_command",
@@ -173,7 +173,7 @@ async fn hidden_characters_are_made_visible() {
             true,
         ))
         .await;
-    let line = hands.process.says("execute_command echo").await;
+    let line = tool_runner.process.says("execute_command echo").await;
     assert!(
         !line.contains('\u{202e}') && !line.contains('\u{1b}'),
         "{line:?}"
@@ -184,8 +184,8 @@ async fn hidden_characters_are_made_visible() {
 #[tokio::test]
 async fn a_lease_is_renewed_while_a_command_runs_and_one_that_is_lost_stops_it() {
     let lab = Lab::new().await;
-    let hands = Hands::start(&lab).await;
-    let result = hands
+    let tool_runner = Hands::start(&lab).await;
+    let result = tool_runner
         .run(&call(
             "kept",
             "execute_command",
@@ -194,8 +194,12 @@ async fn a_lease_is_renewed_while_a_command_runs_and_one_that_is_lost_stops_it()
         ))
         .await;
     assert_eq!(result["stdout"], "kept\n", "{result}");
-    assert!(hands.claims("kept") >= 3, "{} claims", hands.claims("kept"));
-    let result = hands
+    assert!(
+        tool_runner.claims("kept") >= 3,
+        "{} claims",
+        tool_runner.claims("kept")
+    );
+    let result = tool_runner
         .run(&call(
             LOST,
             "execute_command",

@@ -12,7 +12,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 
 /// Longer than anything here takes on a loaded machine; what is not on the screen by then does not
 /// come.
-const PATIENCE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(90);
 /// High enough for a whole session, so that what went to the scrollback is still seen.
 const ROWS: NonZero<u16> = NonZero::new(220).unwrap();
 const COLUMNS: NonZero<u16> = NonZero::new(100).unwrap();
@@ -109,7 +109,7 @@ impl Terminal {
 
     #[track_caller]
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         let mut parser = self.shared.screen.lock().unwrap();
         loop {
             let screen = parser.screen().contents();
@@ -124,7 +124,7 @@ impl Terminal {
 
     /// Waits until the program has ended by itself; its exit code.
     pub fn ended(mut self) -> u32 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.exit_code();

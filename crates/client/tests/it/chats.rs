@@ -95,7 +95,7 @@ async fn every_call_goes_to_its_route() {
         CallId::parse("k1").unwrap(),
     );
     let (project, agent) = (ProjectId::new(3).unwrap(), AgentId::parse("a1").unwrap());
-    let hands = ClientId::parse("c1").unwrap();
+    let tool_runner = ClientId::parse("c1").unwrap();
     client.project_sessions(None, None, None).await.unwrap();
     client
         .project_sessions(Some(project), Some(5), Some(10))
@@ -177,7 +177,7 @@ async fn every_call_goes_to_its_route() {
         .unwrap();
     client.project(project).await.unwrap();
     let attach = AttachClient {
-        client_id: hands.clone(),
+        client_id: tool_runner.clone(),
         workspace: "/w".into(),
         sandbox: "none".into(),
     };
@@ -188,17 +188,17 @@ async fn every_call_goes_to_its_route() {
             .unwrap()
             .present
     );
-    client.detach_client(project, &hands).await.unwrap();
+    client.detach_client(project, &tool_runner).await.unwrap();
     assert_eq!(
         client
-            .claim_call(&id, &call, &hands)
+            .claim_call(&id, &call, &tool_runner)
             .await
             .unwrap()
             .lease_seconds,
         30
     );
     let result = CallResult {
-        client_id: hands,
+        client_id: tool_runner,
         result: Some(json!({"success": true})),
         error: None,
     };

@@ -31,7 +31,8 @@ pub struct Thread {
     /// "sequence"`).
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a place, or waits for one.
-    pub(crate) place: Option<AgentName>,
+    #[serde(rename = "place")]
+    pub(crate) slot: Option<AgentName>,
     /// The agent that took the work on. It ends it also when it takes no new work.
     #[serde(default)]
     pub(crate) accepted_by: Option<AgentName>,
@@ -183,7 +184,7 @@ impl Thread {
             last_call: None,
             repeats: 0,
             waiting_calls: VecDeque::new(),
-            place: None,
+            slot: None,
             accepted_by: None,
             limit_ms,
             worked_ms: 0,
@@ -269,7 +270,7 @@ impl Transition<'_, '_> {
         if self.waits_for_restart(&thread) {
             return self.postpone(thread);
         }
-        if self.session.kind == SessionKind::Runtime || thread.place.as_ref() == Some(&thread.agent)
+        if self.session.kind == SessionKind::Runtime || thread.slot.as_ref() == Some(&thread.agent)
         {
             return self.think(thread);
         }
@@ -284,7 +285,7 @@ impl Transition<'_, '_> {
             Slot::Granted(status) => self.placed(thread, status),
             Slot::Queued => {
                 thread.accepted_by = Some(thread.agent.clone());
-                thread.place = Some(thread.agent.clone());
+                thread.slot = Some(thread.agent.clone());
                 thread.phase = ThreadPhase::Queued;
                 self.show_status(&thread, AgentStatus::Busy);
                 self.put(thread);
@@ -295,7 +296,7 @@ impl Transition<'_, '_> {
 
     fn placed(&mut self, mut thread: Thread, status: AgentStatus) {
         thread.accepted_by = Some(thread.agent.clone());
-        thread.place = Some(thread.agent.clone());
+        thread.slot = Some(thread.agent.clone());
         thread.since = Some(self.world.now);
         self.show_status(&thread, status);
         if !std::mem::replace(&mut thread.started, true) {
@@ -330,7 +331,7 @@ impl Transition<'_, '_> {
     /// The agent stopped taking work while a thread waited for a place.
     pub(crate) fn slot_lost(&mut self, lane: Lane, closed: AgentClosed) -> CallerAnswer {
         if let Some(mut thread) = self.take_queued(lane) {
-            thread.place = None;
+            thread.slot = None;
             self.fail_thread(thread, unavailable(closed));
         }
         CallerAnswer::Nothing

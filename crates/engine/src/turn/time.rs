@@ -39,7 +39,7 @@ impl Transition<'_, '_> {
             thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
         }
         self.release(thread);
-        let Some(agent) = thread.place.take() else {
+        let Some(agent) = thread.slot.take() else {
             return;
         };
         let ended = outcome.map(|outcome| ThreadEnd {
@@ -69,7 +69,7 @@ impl Transition<'_, '_> {
                 self.changed = true;
             }
             // Only a thread that holds a place works against a clock.
-            (false, None) if thread.place.is_some() => {
+            (false, None) if thread.slot.is_some() => {
                 thread.since = Some(self.world.now);
                 self.changed = true;
             }
@@ -249,7 +249,7 @@ impl Transition<'_, '_> {
                 });
                 // The step counts when it is made.
                 thread.steps = thread.steps.saturating_sub(1);
-                thread.place = None;
+                thread.slot = None;
                 return self.work(thread);
             }
             ThreadPhase::Routing { attempt, .. } => {
@@ -257,7 +257,7 @@ impl Transition<'_, '_> {
                 self.call_model(&thread, None);
             }
             ThreadPhase::Queued | ThreadPhase::AwaitingRoom => {
-                thread.place = None;
+                thread.slot = None;
                 return self.work(thread);
             }
             ThreadPhase::AwaitingResult {

@@ -44,8 +44,8 @@ impl Case {
     /// The messages are a minute apart, the last one a minute ago.
     fn new(template: &str, mut earlier: Vec<Message>) -> Self {
         let count = earlier.len() as i64;
-        for (place, message) in earlier.iter_mut().enumerate() {
-            message.timestamp = NOW.plus_millis((place as i64 - count) * MINUTE_MS);
+        for (slot, message) in earlier.iter_mut().enumerate() {
+            message.timestamp = NOW.plus_millis((slot as i64 - count) * MINUTE_MS);
         }
         Self {
             template: template.to_owned(),

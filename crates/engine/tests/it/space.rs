@@ -59,9 +59,9 @@ impl TestSpace {
         self.grants.clear();
         self.losses.clear();
         self.reserved.clear();
-        for places in self.agents.values_mut() {
-            places.held.clear();
-            places.waiting.clear();
+        for slots in self.agents.values_mut() {
+            slots.held.clear();
+            slots.waiting.clear();
         }
     }
 
@@ -70,48 +70,48 @@ impl TestSpace {
             + self
                 .agents
                 .values()
-                .map(|places| places.held.len() as u32)
+                .map(|slots| slots.held.len() as u32)
                 .sum::<u32>();
         let limit = self.limit(agent);
-        let places = self.agents.entry(agent.clone()).or_default();
-        if places.held.len() < limit {
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if slots.held.len() < limit {
             let free = (next..)
                 .map(Lane)
-                .find(|lane| !places.held.contains(lane))
+                .find(|lane| !slots.held.contains(lane))
                 .unwrap();
-            places.held.insert(free);
+            slots.held.insert(free);
         }
     }
 
     pub fn others_leave(&mut self, agent: &AgentName) {
-        let places = self.agents.entry(agent.clone()).or_default();
-        if let Some(lane) = places.held.iter().copied().find(|lane| lane.0 >= FOREIGN) {
-            places.held.remove(&lane);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if let Some(lane) = slots.held.iter().copied().find(|lane| lane.0 >= FOREIGN) {
+            slots.held.remove(&lane);
         }
         self.let_in(agent);
     }
 
     /// The agent takes no more work; those who wait are sent away.
     pub fn close(&mut self, agent: &AgentName) {
-        let places = self.agents.entry(agent.clone()).or_default();
-        places.closed = true;
-        self.losses.append(&mut places.waiting);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        slots.closed = true;
+        self.losses.append(&mut slots.waiting);
     }
 
     pub fn limit(&self, agent: &AgentName) -> usize {
         self.agents
             .get(agent)
-            .and_then(|places| places.limit)
+            .and_then(|slots| slots.limit)
             .unwrap_or(self.default_limit)
     }
 
     /// The lanes that hold a place or wait for one.
     pub fn own_lanes(&self) -> BTreeSet<Lane> {
-        let of = |places: &Places| {
-            places
+        let of = |slots: &Places| {
+            slots
                 .held
                 .iter()
-                .chain(&places.waiting)
+                .chain(&slots.waiting)
                 .copied()
                 .collect::<Vec<_>>()
         };
@@ -124,17 +124,17 @@ impl TestSpace {
     }
 
     pub fn check_limits(&self) {
-        for (agent, places) in &self.agents {
+        for (agent, slots) in &self.agents {
             assert!(
-                places.held.len() <= self.limit(agent),
+                slots.held.len() <= self.limit(agent),
                 "{agent} works on {:?}",
-                places.held
+                slots.held
             );
         }
     }
 
     pub fn status(&self, agent: &AgentName) -> AgentStatus {
-        let held = self.agents.get(agent).map_or(0, |places| places.held.len());
+        let held = self.agents.get(agent).map_or(0, |slots| slots.held.len());
         match held {
             0 => AgentStatus::Idle,
             held if held >= self.limit(agent) => AgentStatus::Busy,
@@ -144,13 +144,13 @@ impl TestSpace {
 
     fn let_in(&mut self, agent: &AgentName) {
         let limit = self.limit(agent);
-        let Some(places) = self.agents.get_mut(agent) else {
+        let Some(slots) = self.agents.get_mut(agent) else {
             return;
         };
-        while places.held.len() < limit
-            && let Some(next) = places.waiting.pop_front()
+        while slots.held.len() < limit
+            && let Some(next) = slots.waiting.pop_front()
         {
-            places.held.insert(next);
+            slots.held.insert(next);
             self.grants.push_back((next, agent.clone()));
         }
     }
@@ -158,7 +158,7 @@ impl TestSpace {
 
 impl WorkerSpace for TestSpace {
     fn check(&self, agent: &AgentName) -> Result<(), AgentClosed> {
-        let is_shut = |places: &Places| places.closed || places.retired;
+        let is_shut = |slots: &Places| slots.closed || slots.retired;
         match self.agents.get(agent).is_some_and(is_shut) {
             true => Err(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
@@ -175,26 +175,26 @@ impl WorkerSpace for TestSpace {
             .values()
             .any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
         assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
-        let is_closed = self.agents.get(agent).is_some_and(|places| places.closed);
+        let is_closed = self.agents.get(agent).is_some_and(|slots| slots.closed);
         if let Err(closed) = self.check(agent)
             && (is_closed || !begun)
         {
             return Slot::Closed(closed);
         }
         let limit = self.limit(agent);
-        let places = self.agents.entry(agent.clone()).or_default();
-        if places.held.len() >= limit {
-            places.waiting.push_back(lane);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if slots.held.len() >= limit {
+            slots.waiting.push_back(lane);
             return Slot::Queued;
         }
-        places.held.insert(lane);
+        slots.held.insert(lane);
         Slot::Granted(self.status(agent))
     }
 
     fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
-        let places = self.agents.entry(agent.clone()).or_default();
-        places.held.remove(&lane);
-        places.waiting.retain(|waiting| *waiting != lane);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        slots.held.remove(&lane);
+        slots.waiting.retain(|waiting| *waiting != lane);
         self.grants.retain(|(granted, _)| *granted != lane);
         self.losses.retain(|lost| *lost != lane);
         self.let_in(agent);

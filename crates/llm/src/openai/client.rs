@@ -121,33 +121,33 @@ impl OpenAiModel {
         hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
     ) -> Result<ModelOutput, ModelFailure> {
-        let mut patience = CallDeadline::new(self.config.timeout, self.config.idle_timeout);
+        let mut deadline = CallDeadline::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
         let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
-            patience.begin();
-            let setback = match self
+            deadline.begin();
+            let error = match self
                 .attempt(
                     encode(request, &shape)?,
                     &shape.model,
-                    &mut patience,
+                    &mut deadline,
                     hear,
                     clock,
                 )
                 .await
             {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
-                Err(setback) => setback,
+                Err(error) => error,
             };
-            if let Some(next) = self.degrade(&setback, &shape, request) {
+            if let Some(next) = self.degrade(&error, &shape, request) {
                 shape = next;
                 continue;
             }
             let pause = self
-                .pause(&setback, retries, waited)
-                .filter(|pause| pause.delay < patience.remaining());
+                .pause(&error, retries, waited)
+                .filter(|pause| pause.delay < deadline.remaining());
             let Some(Pause { delay, announced }) = pause else {
-                return Err(setback.into_failure(&shape.model));
+                return Err(error.into_failure(&shape.model));
             };
             retries += 1;
             if announced {
@@ -164,7 +164,7 @@ impl OpenAiModel {
         &self,
         body: Bytes,
         model: &str,
-        patience: &mut CallDeadline,
+        deadline: &mut CallDeadline,
         hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
     ) -> Result<ModelAnswer, AttemptError> {
@@ -172,7 +172,7 @@ impl OpenAiModel {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        let response = match patience.bound(self.transport.send(request)).await {
+        let response = match deadline.bound(self.transport.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 tracing::debug!(%model, connect = error.is_connect(), error = ?error, "the model server did not answer");
@@ -184,12 +184,12 @@ impl OpenAiModel {
             }
             Err(expired) => return Err(AttemptError::Final(self.timed_out(expired, model))),
         };
-        patience.answered();
+        deadline.answered();
         *clock = ServerClock::read(response.headers(), SystemTime::now());
         if !response.status().is_success() {
-            return Err(self.refusal(response, model, patience).await);
+            return Err(self.refusal(response, model, deadline).await);
         }
-        self.read(response.into_body(), model, patience, hear)
+        self.read(response.into_body(), model, deadline, hear)
             .await
             .map_err(AttemptError::Final)
     }
@@ -198,7 +198,7 @@ impl OpenAiModel {
         &self,
         mut body: Incoming,
         model: &str,
-        patience: &mut CallDeadline,
+        deadline: &mut CallDeadline,
         hear: &mut StreamListener<'_>,
     ) -> Result<ModelAnswer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
@@ -206,7 +206,7 @@ impl OpenAiModel {
         let mut holds = Holds::default();
         loop {
             let at_hand = if holds.may_hold() {
-                at_hand(&mut body, patience.is_burst()).await
+                at_hand(&mut body, deadline.is_burst()).await
             } else {
                 None
             };
@@ -218,7 +218,7 @@ impl OpenAiModel {
                 None => {
                     holds = Holds::default();
                     show(&mut reader, hear);
-                    patience.bound(body.frame()).await
+                    deadline.bound(body.frame()).await
                 }
             };
             let frame = match frame {
@@ -236,17 +236,17 @@ impl OpenAiModel {
             }
             let progress = pushed.map_err(|defect| failure::defective(defect, model))?;
             match progress {
-                Progress::Going => patience
+                Progress::Going => deadline
                     .heard()
                     .map_err(|expired| self.timed_out(expired, model))?,
                 Progress::Finished if in_grace => {
-                    if patience.heard().is_err() {
+                    if deadline.heard().is_err() {
                         break;
                     }
                 }
                 Progress::Finished => {
                     in_grace = true;
-                    patience.shorten(FINISH_GRACE);
+                    deadline.shorten(FINISH_GRACE);
                 }
                 Progress::Done => {
                     recycle(body);
@@ -266,18 +266,18 @@ impl OpenAiModel {
         &self,
         response: Response<Incoming>,
         model: &str,
-        patience: &mut CallDeadline,
+        deadline: &mut CallDeadline,
     ) -> AttemptError {
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         let mut body = response.into_body();
         let mut kept = Vec::new();
         while kept.len() < MAX_ERROR_BODY_BYTES {
-            let Ok(Some(Ok(frame))) = patience.bound(body.frame()).await else {
+            let Ok(Some(Ok(frame))) = deadline.bound(body.frame()).await else {
                 break;
             };
             kept.extend_from_slice(frame.data_ref().map_or(&[], |bytes| bytes));
-            if patience.heard().is_err() {
+            if deadline.heard().is_err() {
                 break;
             }
         }
@@ -299,11 +299,11 @@ impl OpenAiModel {
 
     fn degrade(
         &self,
-        setback: &AttemptError,
+        error: &AttemptError,
         shape: &Shape,
         request: &ModelRequest,
     ) -> Option<Shape> {
-        let AttemptError::Refused { status, body, .. } = setback else {
+        let AttemptError::Refused { status, body, .. } = error else {
             return None;
         };
         let next = shape.after(
@@ -320,8 +320,8 @@ impl OpenAiModel {
 
     /// How long to wait before the next attempt. A server that announces a longer wait than a
     /// person would sit through is not waited for at all.
-    fn pause(&self, setback: &AttemptError, retries: u32, waited: Duration) -> Option<Pause> {
-        let asked = match setback {
+    fn pause(&self, error: &AttemptError, retries: u32, waited: Duration) -> Option<Pause> {
+        let asked = match error {
             AttemptError::Unreachable | AttemptError::Dropped => None,
             AttemptError::Refused {
                 status,

@@ -116,32 +116,32 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_ends_by_the_idle_limit_and_dribbling_by_the_total() {
-        let mut patience = CallDeadline::new(10 * SECOND, 3 * SECOND);
+        let mut deadline = CallDeadline::new(10 * SECOND, 3 * SECOND);
         let begun = Instant::now();
         assert_eq!(
-            patience.bound(std::future::pending::<()>()).await,
+            deadline.bound(std::future::pending::<()>()).await,
             Err(Expired::Total),
             "before the answer begins"
         );
         assert_eq!(begun.elapsed().as_secs(), 10);
 
-        let mut patience = CallDeadline::new(10 * SECOND, 3 * SECOND);
+        let mut deadline = CallDeadline::new(10 * SECOND, 3 * SECOND);
         let begun = Instant::now();
-        patience.answered();
+        deadline.answered();
         assert_eq!(
-            patience.bound(std::future::pending::<()>()).await,
+            deadline.bound(std::future::pending::<()>()).await,
             Err(Expired::Idle)
         );
         assert_eq!(begun.elapsed().as_secs(), 3);
 
-        let mut patience = CallDeadline::new(10 * SECOND, 3 * SECOND);
-        patience.answered();
+        let mut deadline = CallDeadline::new(10 * SECOND, 3 * SECOND);
+        deadline.answered();
         let begun = Instant::now();
         let expired = loop {
-            if let Err(expired) = patience.bound(tokio::time::sleep(2 * SECOND)).await {
+            if let Err(expired) = deadline.bound(tokio::time::sleep(2 * SECOND)).await {
                 break expired;
             }
-            if let Err(expired) = patience.heard() {
+            if let Err(expired) = deadline.heard() {
                 break expired;
             }
         };
@@ -151,19 +151,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_is_always_ready_ends_too() {
-        let mut patience = CallDeadline::new(10 * SECOND, 10 * SECOND);
+        let mut deadline = CallDeadline::new(10 * SECOND, 10 * SECOND);
         tokio::time::advance(11 * SECOND).await;
-        assert_eq!(patience.bound(std::future::ready(())).await, Ok(()));
-        assert_eq!(patience.heard(), Err(Expired::Total));
+        assert_eq!(deadline.bound(std::future::ready(())).await, Ok(()));
+        assert_eq!(deadline.heard(), Err(Expired::Total));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_shortened_wait_ends_early() {
-        let mut patience = CallDeadline::new(10 * SECOND, 10 * SECOND);
-        patience.shorten(SECOND);
+        let mut deadline = CallDeadline::new(10 * SECOND, 10 * SECOND);
+        deadline.shorten(SECOND);
         let begun = Instant::now();
         assert_eq!(
-            patience.bound(std::future::pending::<()>()).await,
+            deadline.bound(std::future::pending::<()>()).await,
             Err(Expired::Total)
         );
         assert_eq!(begun.elapsed().as_secs(), 1);

@@ -15,7 +15,7 @@ use crate::bed::{asked, found, ids, is_missing, is_unavailable, said, small_opti
 
 const DIES_IN: &str = "CODELAB_MEMORY_TEST_DIES_IN";
 /// Longer than any of these tests should take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn file_of(options: &EmbeddedOptions, name: &CollectionName) -> PathBuf {
     options.root.join(format!("{name}.memory"))
@@ -307,7 +307,7 @@ async fn at_most_open(options: &EmbeddedOptions, count: usize) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let closed = tokio::time::timeout(PATIENCE, closed).await;
+    let closed = tokio::time::timeout(DEADLINE, closed).await;
     assert!(
         closed.is_ok(),
         "{} collections stay open",

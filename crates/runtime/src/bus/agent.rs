@@ -183,11 +183,11 @@ impl BusAgent {
             state.admit_waiting();
             drop(state);
             self.ended.notify_waiters();
-        } else if let Ok(place) = state
+        } else if let Ok(slot) = state
             .waiting
             .binary_search_by_key(&ticket, |(waiting, _)| *waiting)
         {
-            state.waiting.remove(place);
+            state.waiting.remove(slot);
         }
     }
 

@@ -23,12 +23,12 @@ pub async fn rebuild_memories(
         let agents = store.agents_of_all(after, PAGE).await?;
         let Some(last) = agents.last() else { break };
         after = last.number;
-        for place in &agents {
+        for agent_ref in &agents {
             let key = SpaceKey {
-                user: place.user_id,
-                project: place.project_id,
+                user: agent_ref.user_id,
+                project: agent_ref.project_id,
             };
-            each(place, memories.rebuild(key, &place.agent).await);
+            each(agent_ref, memories.rebuild(key, &agent_ref.agent).await);
         }
     }
     memories.remove_orphans().await;

@@ -38,8 +38,8 @@ pub(super) struct NeedNumber(Option<u64>);
 
 impl DueWork {
     /// A check is part of a rebuild that is due already.
-    pub fn note(&mut self, place: &AgentRef, need: IndexNeed) -> NeedNumber {
-        let is_late = match self.needs.get(place) {
+    pub fn note(&mut self, agent_ref: &AgentRef, need: IndexNeed) -> NeedNumber {
+        let is_late = match self.needs.get(agent_ref) {
             Some(noted) if noted.need > need => return NeedNumber(None),
             Some(noted) => noted.is_late,
             None => false,
@@ -47,7 +47,7 @@ impl DueWork {
         self.last_number += 1;
         let number = self.last_number;
         self.needs.insert(
-            place.clone(),
+            agent_ref.clone(),
             Noted {
                 need,
                 number,
@@ -58,21 +58,21 @@ impl DueWork {
     }
 
     /// Noted, and known to fail.
-    pub fn note_late(&mut self, place: &AgentRef, need: IndexNeed) {
-        self.note(place, need);
-        if let Some(noted) = self.needs.get_mut(place) {
+    pub fn note_late(&mut self, agent_ref: &AgentRef, need: IndexNeed) {
+        self.note(agent_ref, need);
+        if let Some(noted) = self.needs.get_mut(agent_ref) {
             noted.is_late = true;
         }
     }
 
     /// Whether the need was still the one of this number.
-    pub fn done(&mut self, place: &AgentRef, number: NeedNumber) -> bool {
+    pub fn done(&mut self, agent_ref: &AgentRef, number: NeedNumber) -> bool {
         let is_it = self
             .needs
-            .get(place)
+            .get(agent_ref)
             .is_some_and(|noted| Some(noted.number) == number.0);
         if is_it {
-            self.needs.remove(place);
+            self.needs.remove(agent_ref);
         }
         is_it
     }
@@ -80,7 +80,13 @@ impl DueWork {
     pub fn all(&self) -> Vec<(AgentRef, IndexNeed, NeedNumber)> {
         self.needs
             .iter()
-            .map(|(place, noted)| (place.clone(), noted.need, NeedNumber(Some(noted.number))))
+            .map(|(agent_ref, noted)| {
+                (
+                    agent_ref.clone(),
+                    noted.need,
+                    NeedNumber(Some(noted.number)),
+                )
+            })
             .collect()
     }
 
@@ -93,6 +99,6 @@ impl DueWork {
         self.needs
             .iter()
             .filter(|(_, noted)| noted.is_late)
-            .map(|(place, _)| place)
+            .map(|(agent_ref, _)| agent_ref)
     }
 }

@@ -67,23 +67,24 @@ impl Memories {
                 return Ok(failed);
             };
             after = Some(last.id);
-            let mut places: BTreeMap<AgentRef, Vec<codelab_store::InteractionId>> = BTreeMap::new();
+            let mut agent_refs: BTreeMap<AgentRef, Vec<codelab_store::InteractionId>> =
+                BTreeMap::new();
             for erased in notes {
                 let key = SpaceKey {
                     user: erased.user_id,
                     project: erased.project_id,
                 };
-                places
+                agent_refs
                     .entry((key, erased.agent))
                     .or_default()
                     .push(erased.id);
             }
-            places.retain(|place, _| !failed.contains_key(place));
-            for (place, ids) in places {
-                match self.erase_from(&place, &ids).await {
+            agent_refs.retain(|agent_ref, _| !failed.contains_key(agent_ref));
+            for (agent_ref, ids) in agent_refs {
+                match self.erase_from(&agent_ref, &ids).await {
                     Ok(()) => self.store.forget_erased(&ids).await?,
                     Err(RebuildError::Store(error)) => return Err(error),
-                    Err(RebuildError::Memory(error)) => drop(failed.insert(place, error)),
+                    Err(RebuildError::Memory(error)) => drop(failed.insert(agent_ref, error)),
                 }
             }
         }
@@ -91,11 +92,11 @@ impl Memories {
 
     async fn erase_from(
         &self,
-        place: &AgentRef,
+        agent_ref: &AgentRef,
         ids: &[codelab_store::InteractionId],
     ) -> Result<(), RebuildError> {
-        let name = collection(place)?;
-        if self.project_with(place).await?.is_none() {
+        let name = collection(agent_ref)?;
+        if self.project_with(agent_ref).await?.is_none() {
             return Ok(self.memory.remove(&name).await?);
         }
         let ids = ids.iter().map(|id| MemoryEntryId(id.0)).collect();

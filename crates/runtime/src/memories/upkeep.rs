@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// those of the commits.
 const GATHER: Duration = Duration::from_millis(100);
 /// An engine that does not say within this time how it is counts as out.
-const LOOK_PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_DEADLINE: Duration = Duration::from_secs(3);
 
 /// How the engine was when it was looked at last.
 #[derive(Default)]
@@ -103,12 +103,12 @@ impl Memories {
         let mut due = self.due();
         broken
             .iter()
-            .for_each(|place| due.note_late(place, IndexNeed::Rebuild));
+            .for_each(|agent_ref| due.note_late(agent_ref, IndexNeed::Rebuild));
     }
 
     /// Whether the engine is out.
     async fn look(&self) -> bool {
-        let health = timeout(LOOK_PATIENCE, self.memory.health()).await;
+        let health = timeout(LOOK_DEADLINE, self.memory.health()).await;
         let mut engine = self.engine();
         match health {
             Ok(MemoryHealth::Healthy) => *engine = EngineState::Well,
@@ -136,8 +136,8 @@ impl Memories {
         match self.orphans().await {
             Ok(orphans) => {
                 let mut due = self.due();
-                for place in &orphans {
-                    due.note(place, IndexNeed::Rebuild);
+                for agent_ref in &orphans {
+                    due.note(agent_ref, IndexNeed::Rebuild);
                 }
                 true
             }
@@ -157,9 +157,9 @@ impl Memories {
     async fn orphans(&self) -> Result<Vec<AgentRef>, RebuildError> {
         let mut orphans = Vec::new();
         for name in self.memory.collections().await? {
-            let place = place_of(&name);
-            if self.project_with(&place).await?.is_none() {
-                orphans.push(place);
+            let agent_ref = place_of(&name);
+            if self.project_with(&agent_ref).await?.is_none() {
+                orphans.push(agent_ref);
             }
         }
         Ok(orphans)
@@ -188,18 +188,18 @@ impl Memories {
                     .or_default()
                     .push(item.interaction);
             }
-            for (place, rows) in batches {
-                if failed.contains(&place) {
+            for (agent_ref, rows) in batches {
+                if failed.contains(&agent_ref) {
                     continue;
                 }
-                let error = match self.index(&place, rows).await {
+                let error = match self.index(&agent_ref, rows).await {
                     Ok(()) => continue,
                     Err(RebuildError::Store(error)) => return Err(error),
                     Err(RebuildError::Memory(error)) => error,
                 };
-                tracing::warn!(project = %place.0.project, agent = %place.1, %error, "not indexed yet");
-                self.due().note_late(&place, IndexNeed::Rebuild);
-                failed.insert(place);
+                tracing::warn!(project = %agent_ref.0.project, agent = %agent_ref.1, %error, "not indexed yet");
+                self.due().note_late(&agent_ref, IndexNeed::Rebuild);
+                failed.insert(agent_ref);
                 if self.look().await {
                     return Ok(());
                 }
@@ -207,8 +207,12 @@ impl Memories {
         }
     }
 
-    async fn index(&self, place: &AgentRef, rows: Vec<InteractionRow>) -> Result<(), RebuildError> {
-        let name = collection(place)?;
+    async fn index(
+        &self,
+        agent_ref: &AgentRef,
+        rows: Vec<InteractionRow>,
+    ) -> Result<(), RebuildError> {
+        let name = collection(agent_ref)?;
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         let created = self.memory.create(&name).await?;
         self.memory
@@ -218,7 +222,7 @@ impl Memories {
         // is.
         let is_mendable = !matches!(*self.engine(), EngineState::WordsOnly);
         if created == Created::New || (created == Created::Outdated && is_mendable) {
-            self.due().note(place, IndexNeed::Rebuild);
+            self.due().note(agent_ref, IndexNeed::Rebuild);
         }
         let gone = self.store.mark_indexed(&ids).await?;
         if !gone.is_empty() {
@@ -229,31 +233,31 @@ impl Memories {
                 )
                 .await?;
             // Perhaps its agent went, and this has made the collection again.
-            self.due().note(place, IndexNeed::Check);
+            self.due().note(agent_ref, IndexNeed::Check);
         }
         Ok(())
     }
 
     async fn catch_up(&self) {
         let due = self.due().all();
-        for (place, need, number) in due {
-            let (key, agent) = &place;
+        for (agent_ref, need, number) in due {
+            let (key, agent) = &agent_ref;
             let done = match need {
-                IndexNeed::Check => self.check(&place).await,
+                IndexNeed::Check => self.check(&agent_ref).await,
                 IndexNeed::Rebuild => self.rebuild(*key, agent).await.map(|count| {
                     tracing::info!(project = %key.project, %agent, count, "the agent's memory is made again");
                 }),
             };
             let Err(error) = done else {
                 // A rebuild has taken its own number.
-                self.due().done(&place, number);
+                self.due().done(&agent_ref, number);
                 continue;
             };
             tracing::warn!(project = %key.project, %agent, %error, "the agent's memory is still broken");
             if matches!(error, RebuildError::Store(_)) {
                 return;
             }
-            self.due().note_late(&place, need);
+            self.due().note_late(&agent_ref, need);
             if self.look().await {
                 return;
             }
@@ -261,23 +265,26 @@ impl Memories {
     }
 
     /// The collection is there if its agent is; one that is lost is made again from SQL.
-    pub(super) async fn check(&self, place: &AgentRef) -> Result<(), RebuildError> {
-        let name = collection(place)?;
+    pub(super) async fn check(&self, agent_ref: &AgentRef) -> Result<(), RebuildError> {
+        let name = collection(agent_ref)?;
         let created = self.memory.create(&name).await?;
         // Asked afterwards, so that a deletion in between is seen here or removes what was made.
-        let Some(project) = self.project_with(place).await? else {
+        let Some(project) = self.project_with(agent_ref).await? else {
             return Ok(self.memory.remove(&name).await?);
         };
         let is_whole = match created {
             // More than SQL has: somebody deleted rows and could not tell the index.
             Created::Existing => {
-                self.memory.count(&name).await? <= project.count_interactions(&place.1).await?
+                self.memory.count(&name).await? <= project.count_interactions(&agent_ref.1).await?
             }
-            Created::New => project.interactions(&place.1, None, 1).await?.is_empty(),
+            Created::New => project
+                .interactions(&agent_ref.1, None, 1)
+                .await?
+                .is_empty(),
             Created::Outdated => false,
         };
         if !is_whole {
-            self.mend_later(place, IndexNeed::Rebuild);
+            self.mend_later(agent_ref, IndexNeed::Rebuild);
         }
         Ok(())
     }
@@ -285,26 +292,28 @@ impl Memories {
     /// Makes an agent's collection anew from SQL; how many interactions it holds. That of an agent
     /// who is gone is removed.
     pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
-        let place = (key, agent.clone());
-        let number = self.due().note(&place, IndexNeed::Rebuild);
-        let added = self.refill(&place).await?;
+        let agent_ref = (key, agent.clone());
+        let number = self.due().note(&agent_ref, IndexNeed::Rebuild);
+        let added = self.refill(&agent_ref).await?;
         // Something was deleted meanwhile, and may have come back from a page that was read before.
-        if !self.due().done(&place, number) {
-            self.due().note(&place, IndexNeed::Rebuild);
+        if !self.due().done(&agent_ref, number) {
+            self.due().note(&agent_ref, IndexNeed::Rebuild);
         }
         Ok(added)
     }
 
-    async fn refill(&self, place: &AgentRef) -> Result<u64, RebuildError> {
-        let name = collection(place)?;
-        let Some(project) = self.project_with(place).await? else {
+    async fn refill(&self, agent_ref: &AgentRef) -> Result<u64, RebuildError> {
+        let name = collection(agent_ref)?;
+        let Some(project) = self.project_with(agent_ref).await? else {
             self.memory.remove(&name).await?;
             return Ok(0);
         };
         self.memory.rebuild(&name, std::iter::empty()).await?;
         let (mut after, mut added) = (None, 0);
         loop {
-            let rows = project.interactions(&place.1, after, BATCH as u64).await?;
+            let rows = project
+                .interactions(&agent_ref.1, after, BATCH as u64)
+                .await?;
             let Some(last) = rows.last() else {
                 return Ok(added);
             };

@@ -28,7 +28,7 @@ impl Owner {
         let row = self
             .runtime
             .store
-            .session(self.name.realm, &self.name.id)
+            .session(self.name.kind, &self.name.id)
             .await?;
         match row {
             Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
@@ -41,13 +41,20 @@ impl Owner {
         }
     }
 
-    pub(super) fn new_session(&self, birth: &NewSession) -> LoadedSession {
-        let kind = self.name.realm;
+    pub(super) fn new_session(&self, new_session: &NewSession) -> LoadedSession {
+        let kind = self.name.kind;
         LoadedSession {
             key: SessionKey::allocate(now().as_millis(), random_u32()),
             epoch: FIRST_EPOCH,
-            session: Session::new(self.name.id.clone(), kind, birth.budget, FIRST_EPOCH.0),
-            space: birth.space.map(|space| self.runtime.spaces.get(space)),
+            session: Session::new(
+                self.name.id.clone(),
+                kind,
+                new_session.budget,
+                FIRST_EPOCH.0,
+            ),
+            space: new_session
+                .space
+                .map(|space| self.runtime.spaces.get(space)),
             system_prompt: None,
             audit_head: audit_chain::genesis(),
             schedule: Schedule::default(),
@@ -102,7 +109,7 @@ impl Owner {
         let after = self
             .runtime
             .store
-            .session(self.name.realm, &self.name.id)
+            .session(self.name.kind, &self.name.id)
             .await?;
         let row = after
             .filter(|row| row.epoch == epoch && row.deleted_at.is_none())
@@ -118,7 +125,7 @@ impl Owner {
         })?;
         let of = ChainOwner {
             key: row.key,
-            realm: row.realm,
+            kind: row.kind,
             session_id: &row.session_id,
         };
         let audit_head = runtime
@@ -135,7 +142,7 @@ impl Owner {
         let space = row
             .user_id
             .zip(row.project_id)
-            .filter(|_| self.name.realm == SessionKind::Project);
+            .filter(|_| self.name.kind == SessionKind::Project);
         let space = space.map(|(user, project)| runtime.spaces.get(SpaceKey { user, project }));
         self.loaded = Some(LoadedSession {
             key: row.key,

@@ -43,8 +43,8 @@ impl LoadedSession {
         &mut self,
         input: Input,
         runtime: &Inner,
-        crew: Option<&TeamSnapshot>,
-        places: &mut HeldSlots,
+        team: Option<&TeamSnapshot>,
+        slots: &mut HeldSlots,
         earlier: &[SlotChanges],
         StepContext { now, stopping }: StepContext,
     ) -> (Result<Applied, Refusal>, SlotChanges) {
@@ -54,7 +54,7 @@ impl LoadedSession {
             .and_then(|space| space.workspace_of(self.session.bound_client()));
         let here = root.map(|root| runtime.policy.in_workspace(&root));
         let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
-        let (Some(space), Some(crew)) = (&self.space, crew) else {
+        let (Some(space), Some(team)) = (&self.space, team) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
             let mut world = World {
                 now,
@@ -74,13 +74,13 @@ impl LoadedSession {
         let changes = SlotChanges::default();
         let mut step = StepSpace {
             space,
-            crew,
+            team,
             session: &session_id,
-            places,
+            slots,
             earlier,
             changes,
         };
-        let (team, space) = (&crew.team, &mut step);
+        let (team, space) = (&team.team, &mut step);
         let mut world = World {
             now,
             ids: &mut RandomIds,
@@ -96,7 +96,7 @@ impl LoadedSession {
 
     pub(super) fn prepare(
         &self,
-        realm: SessionKind,
+        kind: SessionKind,
         effects: Vec<Effect>,
         audit_key: &AuditKey,
         activity: Option<Timestamp>,
@@ -106,7 +106,7 @@ impl LoadedSession {
         let standing = StoredPosition {
             key,
             epoch,
-            realm,
+            kind,
             schedule,
             audit_head: &self.audit_head,
             audit_key,

@@ -64,26 +64,26 @@ pub(crate) enum Next {
 impl ModelTasks {
     /// Waits for the next thing to do; for ever when no call is under way.
     pub async fn next(&mut self) -> Next {
-        let (place, heard) = std::future::poll_fn(|context| {
-            for (place, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
+        let (slot, heard) = std::future::poll_fn(|context| {
+            for (slot, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
                 if let Some(Poll::Ready(Some(wait))) =
                     waits.as_mut().map(|waits| waits.poll_recv(context))
                 {
-                    return Poll::Ready((place, Err(wait)));
+                    return Poll::Ready((slot, Err(wait)));
                 }
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
-                    return Poll::Ready((place, Ok(ended)));
+                    return Poll::Ready((slot, Ok(ended)));
                 }
             }
             Poll::Pending
         })
         .await;
         match heard {
-            Ok(ended) => outcome_of(self.0.swap_remove(place).id, ended),
+            Ok(ended) => outcome_of(self.0.swap_remove(slot).id, ended),
             Err(wait) => {
                 let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                 Next::Outcome(Input::ModelWaits {
-                    call: self.0[place].id,
+                    call: self.0[slot].id,
                     ms,
                 })
             }
@@ -96,16 +96,16 @@ impl ModelTasks {
         if !self.0.is_empty() {
             tokio::task::yield_now().await;
         }
-        while let Some(place) = self
+        while let Some(slot) = self
             .0
             .iter()
             .position(|task| task.waits.is_some() && task.task.is_finished())
         {
-            let ModelTask { id, task, .. } = &mut self.0[place];
+            let ModelTask { id, task, .. } = &mut self.0[slot];
             let (call, Some(ended)) = (*id, task.now_or_never()) else {
                 break;
             };
-            self.0.swap_remove(place);
+            self.0.swap_remove(slot);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),
                 Next::Recalled(..) | Next::Admitted(..) => None,
@@ -138,8 +138,8 @@ impl ModelTasks {
     ) {
         let id = call.id;
         let task = tokio::spawn(async move {
-            let place = shares.model_call(user).await;
-            Ended::Admitted(call, recalled, place)
+            let slot = shares.model_call(user).await;
+            Ended::Admitted(call, recalled, slot)
         });
         self.0.push(ModelTask {
             id,
@@ -161,7 +161,7 @@ impl ModelTasks {
 fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
     let (outcome, recalled) = match ended {
         Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
-        Ok(Ended::Admitted(call, recalled, place)) => return Next::Admitted(call, recalled, place),
+        Ok(Ended::Admitted(call, recalled, slot)) => return Next::Admitted(call, recalled, slot),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
             tracing::error!(%error, "a model call ended abnormally");
@@ -199,7 +199,7 @@ impl Owner {
         let shares = &self.runtime.user_shares;
         match user.map(|user| (user, shares.model_call_now(user))) {
             None => self.make_call(call, recalled, ModelSlot::of_nobody()).await,
-            Some((_, Some(place))) => self.make_call(call, recalled, place).await,
+            Some((_, Some(slot))) => self.make_call(call, recalled, slot).await,
             Some((user, None)) => {
                 self.held.push(call.id);
                 self.models.hold(call, recalled, Arc::clone(shares), user);
@@ -220,7 +220,7 @@ impl Owner {
         &mut self,
         call: ModelCall,
         recalled: Option<Vec<String>>,
-        place: ModelSlot,
+        slot: ModelSlot,
     ) {
         let request = self
             .request(&call, recalled)
@@ -249,7 +249,7 @@ impl Owner {
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let (waiting, waits) = mpsc::channel(MAX_WAITS);
         let task = tokio::spawn(async move {
-            let _place = place;
+            let _slot = slot;
             match request {
                 Ok((request, recalled)) => Ended::Finished(
                     perform(&runtime, &feed, &call, request, waiting).await,
@@ -326,7 +326,7 @@ impl Owner {
         call: &ModelCall,
         repair: Option<&Repair>,
     ) -> Result<ModelRequest, ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.current_team().await?);
+        let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
             .as_mut()
@@ -334,7 +334,7 @@ impl Owner {
         let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
             .await
             .map_err(|error| unreadable(&error))?;
-        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
+        let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
         let (model, limits) = (&runtime.default_model, &runtime.prompt);
         Ok(planning_request(
             &loaded.session,
@@ -352,7 +352,7 @@ impl Owner {
         origin: &TaskOrigin,
         recalled: Option<Vec<String>>,
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.current_team().await?);
+        let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
             .as_mut()
@@ -360,7 +360,7 @@ impl Owner {
         let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
             .await
             .map_err(|error| unreadable(&error))?;
-        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
+        let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
         let agent = team.get(&call.agent).ok_or_else(|| {
             failure(
                 ErrorCode::AgentNotFound,

@@ -59,7 +59,7 @@ impl Owner {
     /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the
     /// answer is the last one's.
     pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<CallerAnswer, RuntimeError> {
-        let crew = self.team_snapshot().await?;
+        let team = self.team_snapshot().await?;
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
@@ -91,8 +91,8 @@ impl Owner {
             let (applied, changes) = loaded.apply(
                 input,
                 &self.runtime,
-                crew.as_deref(),
-                &mut self.places,
+                team.as_deref(),
+                &mut self.slots,
                 &steps,
                 moment,
             );
@@ -104,7 +104,7 @@ impl Owner {
                     Ok(applied.answer)
                 }
                 other => {
-                    self.places
+                    self.slots
                         .roll_back(changes, space.as_deref(), &self.name.id);
                     other
                         .map(|applied| applied.answer)
@@ -116,7 +116,7 @@ impl Owner {
             return answer;
         }
         let prepared = match self.runtime.store.audit_key() {
-            Ok(key) => loaded.prepare(self.name.realm, effects, key, activity, time),
+            Ok(key) => loaded.prepare(self.name.kind, effects, key, activity, time),
             Err(error) => Err(error),
         };
         let stored = match prepared {
@@ -128,7 +128,7 @@ impl Owner {
                 if let Some(space) = &space {
                     steps
                         .into_iter()
-                        .for_each(|changes| self.places.commit(changes, space));
+                        .for_each(|changes| self.slots.commit(changes, space));
                 }
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
@@ -139,7 +139,7 @@ impl Owner {
             }
             Err(error) => {
                 for changes in steps.into_iter().rev() {
-                    self.places
+                    self.slots
                         .roll_back(changes, space.as_deref(), &self.name.id);
                 }
                 self.roll_back(before, &error);
@@ -157,29 +157,29 @@ impl Owner {
         else {
             return Ok(None);
         };
-        let crew = space
+        let team = space
             .team_snapshot()
             .await
             .map_err(RuntimeError::of_project_session)?;
         space
-            .refresh_ledger(&crew)
+            .refresh_ledger(&team)
             .await
             .map_err(RuntimeError::of_project_session)?;
-        Ok(Some(crew))
+        Ok(Some(team))
     }
 
     pub(super) async fn store(
         &mut self,
         mut prepared: PreparedCommit,
-        birth: Option<&NewSession>,
+        new_session: Option<&NewSession>,
     ) -> Result<PreparedCommit, StoreError> {
         let Some(loaded) = &mut self.loaded else {
             return Err(StoreError::NotFound);
         };
         if loaded.new {
-            let space = birth.and_then(|birth| birth.space);
+            let space = new_session.and_then(|new_session| new_session.space);
             prepared.commit.create = Some(NewSessionRow {
-                realm: self.name.realm,
+                kind: self.name.kind,
                 session_id: self.name.id.clone(),
                 user_id: space.map(|space| space.user),
                 project_id: space.map(|space| space.project),
@@ -190,7 +190,7 @@ impl Owner {
             prepared.commit.title = prepared
                 .commit
                 .title
-                .or_else(|| birth.and_then(|birth| birth.title.clone()));
+                .or_else(|| new_session.and_then(|new_session| new_session.title.clone()));
             prepared
                 .commit
                 .context

@@ -46,7 +46,7 @@ pub(crate) enum Undo {
 impl Space {
     /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it
     /// is not summed up.
-    pub(crate) async fn refresh_ledger(&self, crew: &TeamSnapshot) -> Result<(), StoreError> {
+    pub(crate) async fn refresh_ledger(&self, team: &TeamSnapshot) -> Result<(), StoreError> {
         let is_fresh = |read_at: Option<Instant>, limit| {
             read_at.is_some_and(|read_at| read_at.elapsed() < limit)
         };
@@ -73,7 +73,7 @@ impl Space {
             false => Some(rows.spent().await?),
         };
         if needs_averages {
-            self.read_averages(&rows, crew).await?;
+            self.read_averages(&rows, team).await?;
         }
         let granted = Spending {
             tokens: row.granted_tokens,
@@ -104,10 +104,10 @@ impl Space {
     async fn read_averages(
         &self,
         rows: &ProjectStore,
-        crew: &TeamSnapshot,
+        team: &TeamSnapshot,
     ) -> Result<(), StoreError> {
         let mut averages = HashMap::new();
-        for agent in crew.team.agents() {
+        for agent in team.team.agents() {
             if let Some(tokens) = rows.agent_average_tokens(&agent.name).await? {
                 averages.insert(agent.name.clone(), tokens);
             }
@@ -146,15 +146,15 @@ impl Space {
         fit: &mut ReserveFn<'_>,
     ) -> Option<Undo> {
         let mut ledger = lock(&self.ledger);
-        let place = (session.clone(), lane);
-        let before = ledger.reserved.remove(&place);
+        let slot = (session.clone(), lane);
+        let before = ledger.reserved.remove(&slot);
         match fit(&ledger.standing()) {
             Some(taken) => {
-                ledger.reserved.insert(place, taken);
+                ledger.reserved.insert(slot, taken);
                 Some(Undo::Reserved(lane, before))
             }
             None => {
-                ledger.reserved.extend(before.map(|before| (place, before)));
+                ledger.reserved.extend(before.map(|before| (slot, before)));
                 None
             }
         }

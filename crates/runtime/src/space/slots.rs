@@ -124,9 +124,9 @@ impl HeldSlots {
 /// The worker space during one step of one session.
 pub(crate) struct StepSpace<'a> {
     pub space: &'a Space,
-    pub crew: &'a TeamSnapshot,
+    pub team: &'a TeamSnapshot,
     pub session: &'a SessionId,
-    pub places: &'a mut HeldSlots,
+    pub slots: &'a mut HeldSlots,
     /// Of the inputs before it that share its commit: the bus still counts what they gave back.
     pub earlier: &'a [SlotChanges],
     pub changes: SlotChanges,
@@ -141,7 +141,7 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot {
-        let (held, place) = match self.space.bus.enter(agent, begun) {
+        let (held, slot) = match self.space.bus.enter(agent, begun) {
             Ok(BusEntry::Now(permit)) => (
                 Held::Permit(permit),
                 Slot::Granted(self.space.status(agent)),
@@ -151,9 +151,9 @@ impl EngineSpace for StepSpace<'_> {
         };
         // A thread has one place; a former one is given back with the step.
         self.give_back(lane, None);
-        self.places.0.insert(lane, held);
+        self.slots.0.insert(lane, held);
         self.changes.entered.push(lane);
-        place
+        slot
     }
 
     fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<ThreadEnd>) -> AgentStatus {
@@ -223,7 +223,7 @@ impl EngineSpace for StepSpace<'_> {
     }
 
     fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64 {
-        self.crew
+        self.team
             .team
             .get(agent)
             .map_or(0, |agent| agent.prompt_tokens(lane))
@@ -238,7 +238,7 @@ impl StepSpace<'_> {
     /// The orchestrator is no agent of the project, and uses the server's model.
     fn model(&self, agent: &AgentName) -> &str {
         let own = self
-            .crew
+            .team
             .team
             .get(agent)
             .and_then(|agent| agent.model.as_deref());
@@ -246,7 +246,7 @@ impl StepSpace<'_> {
     }
 
     fn give_back(&mut self, lane: Lane, ended: Option<ThreadEnd>) {
-        let Some(held) = self.places.0.remove(&lane) else {
+        let Some(held) = self.slots.0.remove(&lane) else {
             return;
         };
         match self
@@ -256,7 +256,7 @@ impl StepSpace<'_> {
             .position(|entered| *entered == lane)
         {
             // Entered and left within one step: there is nothing to give back.
-            Some(place) => drop(self.changes.entered.swap_remove(place)),
+            Some(slot) => drop(self.changes.entered.swap_remove(slot)),
             None => self.changes.left.push((lane, held, ended)),
         }
     }

@@ -85,14 +85,14 @@ impl CachedTeam {
 
     /// The crew of just these texts.
     fn snapshot_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<TeamSnapshot>> {
-        let (known, crew) = self.made.as_mut()?;
+        let (known, team) = self.made.as_mut()?;
         let is_same = |(a, b): (&Arc<str>, &Arc<str>)| Arc::ptr_eq(a, b) || a == b;
         if known.len() != texts.len() || !known.iter().zip(texts).all(is_same) {
             return None;
         }
         // The next comparison looks at pointers only.
         known.clone_from_slice(texts);
-        Some(Arc::clone(crew))
+        Some(Arc::clone(team))
     }
 }
 
@@ -114,8 +114,8 @@ impl Space {
         self.wake();
         let reading = lock(&self.memo).begin();
         let texts = self.texts().await?;
-        if let Some(crew) = lock(&self.memo).snapshot_of(&texts) {
-            return Ok(crew);
+        if let Some(team) = lock(&self.memo).snapshot_of(&texts) {
+            return Ok(team);
         }
         let read: Result<Vec<Kept>, _> = texts
             .iter()
@@ -133,15 +133,15 @@ impl Space {
             .iter()
             .map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone()))
             .collect();
-        let places: Vec<RegisteredAgent> = agents.iter().map(Kept::registration).collect();
+        let slots: Vec<RegisteredAgent> = agents.iter().map(Kept::registration).collect();
         let team = Team::of_project(
             agents
                 .into_iter()
                 .map(|kept| engine_agent(kept.agent))
                 .collect(),
         );
-        let crew = Arc::new(TeamSnapshot { team, ids });
-        let names: Vec<AgentName> = places.iter().map(|place| place.name.clone()).collect();
+        let team = Arc::new(TeamSnapshot { team, ids });
+        let names: Vec<AgentName> = slots.iter().map(|slot| slot.name.clone()).collect();
         self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);
         // Cleaned up while this was read: it is used again.
@@ -149,10 +149,10 @@ impl Space {
         let mut memo = lock(&self.memo);
         if *phase != SpacePhase::Closing && memo.applied < reading {
             memo.applied = reading;
-            memo.made = Some((texts, Arc::clone(&crew)));
-            self.bring_bus_up_to_date(&places);
+            memo.made = Some((texts, Arc::clone(&team)));
+            self.bring_bus_up_to_date(&slots);
         }
-        Ok(crew)
+        Ok(team)
     }
 
     /// The agents as the database has them.
@@ -209,8 +209,8 @@ impl Space {
         for row in agents {
             let id = row.agent.agent_id.clone();
             let text: Arc<str> = json(&Kept::of(row)).into();
-            if let Some(place) = known.iter().position(|other| *other == id)
-                && let Some(fill) = fills.get_mut(place).and_then(Option::take)
+            if let Some(slot) = known.iter().position(|other| *other == id)
+                && let Some(fill) = fills.get_mut(slot).and_then(Option::take)
             {
                 self.cache.put(fill, Arc::clone(&text)).await;
             }
@@ -236,13 +236,13 @@ impl Space {
 
     /// New agents, new limits, agents out of service, agents that are gone. One that is on its way
     /// out takes no tasks, whatever was read.
-    fn bring_bus_up_to_date(&self, places: &[RegisteredAgent]) {
+    fn bring_bus_up_to_date(&self, slots: &[RegisteredAgent]) {
         let leaving = lock(&self.leaving);
         for RegisteredAgent {
             name,
             concurrency_limit,
             registered,
-        } in places
+        } in slots
         {
             match *registered && !leaving.contains(name) {
                 true => self.bus.register(name, *concurrency_limit),
@@ -250,7 +250,7 @@ impl Space {
             }
         }
         for name in self.bus.names() {
-            if !places.iter().any(|place| place.name == name) {
+            if !slots.iter().any(|slot| slot.name == name) {
                 drop(self.bus.remove(&name));
             }
         }

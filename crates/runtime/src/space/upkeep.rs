@@ -23,7 +23,7 @@ use crate::runtime::{Runtime, whole};
 use crate::{RuntimeError, bus::Draining};
 
 /// How long active tasks may take when a space is cleaned up or an agent taken out of service.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 /// Sessions read at once.
 const PAGE: u64 = 1000;
 
@@ -448,7 +448,7 @@ impl Runtime {
 
 /// Waits for tasks that were active, all together no longer than [`PATIENCE`].
 async fn drained(active: Vec<Draining>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     for task in active {
         let _ = tokio::time::timeout_at(deadline, task.finished()).await;
     }

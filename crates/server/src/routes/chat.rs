@@ -98,7 +98,7 @@ pub(super) async fn stream(
     headers: HeaderMap,
     Params(part): Params<ChatPageQuery>,
 ) -> ApiResult<Response> {
-    let place = speaker
+    let slot = speaker
         .user()
         .map(|user| app.runtime.shares().stream(user))
         .transpose()?;
@@ -106,7 +106,7 @@ pub(super) async fn stream(
     let after = last_event_id(&headers)?.or(part.after).map(number);
     Ok(sse::global_chat_response(
         app.runtime.global_chat().read(after, last),
-        place,
+        slot,
     ))
 }
 

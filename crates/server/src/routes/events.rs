@@ -24,8 +24,8 @@ impl StreamPosition {
 }
 
 /// The number of the last event that the reader has.
-pub(super) fn after(headers: &HeaderMap, place: &StreamPosition) -> ApiResult<u64> {
-    Ok(last_event_id(headers)?.or(place.after).unwrap_or(0))
+pub(super) fn after(headers: &HeaderMap, slot: &StreamPosition) -> ApiResult<u64> {
+    Ok(last_event_id(headers)?.or(slot.after).unwrap_or(0))
 }
 
 /// What a reader that comes back says by itself.

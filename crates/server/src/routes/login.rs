@@ -20,7 +20,7 @@ use crate::users::{LoginTicket, WebSession};
 pub(crate) struct Attempts(Semaphore);
 
 const MAX_AT_ONCE: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 impl Default for Attempts {
@@ -54,8 +54,8 @@ pub(super) async fn login(
 ) -> ApiResult<Response> {
     let logged_in = match LoginTicket::parse(&body.ticket) {
         Some(ticket) => {
-            let Ok(Ok(_place)) =
-                tokio::time::timeout(PATIENCE, app.login_attempts.0.acquire()).await
+            let Ok(Ok(_slot)) =
+                tokio::time::timeout(DEADLINE, app.login_attempts.0.acquire()).await
             else {
                 let message = "Too many log in at once; try again later";
                 return Err(ApiError::new(ErrorCode::RateLimited, message)

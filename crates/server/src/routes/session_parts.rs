@@ -142,7 +142,7 @@ pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<Respo
     let verified = store
         .verify_audit(ChainOwner {
             key,
-            realm: session.realm,
+            kind: session.kind,
             session_id: id,
         })
         .await?
@@ -201,12 +201,12 @@ fn entry(row: AuditRow) -> AuditEntry {
 pub(super) async fn events(
     State(app): State<App>,
     SessionPath(id): SessionPath,
-    Params(place): Params<StreamPosition>,
+    Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let reader = app
         .runtime
-        .events(&id, after(&headers, &place)?, place.follows())
+        .events(&id, after(&headers, &slot)?, slot.follows())
         .await?;
     Ok(sse::response(reader))
 }

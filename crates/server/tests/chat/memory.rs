@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::kit::{Chat, Person, is_planning, metric, server, server_with, tasks};
 
 /// How long a caller is awaited beside a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Asks until the answer fits.
 async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
@@ -508,7 +508,7 @@ async fn the_embedding_model_is_shown_the_internal_key() {
         .await
         .add(json!({ "text": "the ruff" }))
         .await;
-    let (mut caller, _) = tokio::time::timeout(PATIENCE, proxy.accept())
+    let (mut caller, _) = tokio::time::timeout(DEADLINE, proxy.accept())
         .await
         .expect("it is asked")
         .unwrap();

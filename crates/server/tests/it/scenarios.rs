@@ -396,7 +396,7 @@ async fn a_task_that_goes_through_several_hands() {
     );
     assert_eq!(done.status(), TurnStatus::Completed);
 
-    let hands: Vec<(String, String)> = server
+    let tool_runner: Vec<(String, String)> = server
         .switches("s5")
         .await
         .into_iter()
@@ -411,7 +411,7 @@ async fn a_task_that_goes_through_several_hands() {
         ("orchestrator", "turn_completed"),
     ];
     assert_eq!(
-        hands,
+        tool_runner,
         expected.map(|(agent, reason)| (agent.to_owned(), reason.to_owned()))
     );
     let temperatures: Vec<f64> = server.steps().iter().map(Asked::temperature).collect();

@@ -88,11 +88,11 @@ impl Names {
 /// A project in which an agent awaits an approval, and a plan another.
 async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, Names) {
     let project = person.project(name).await;
-    let hands = format!("hands-of-{name}");
+    let tool_runner = format!("hands-of-{name}");
     person
         .post(
             &format!("/my/projects/{project}/clients"),
-            json!({ "client_id": hands, "sandbox": "none" }),
+            json!({ "client_id": tool_runner, "sandbox": "none" }),
         )
         .await
         .expect(201);
@@ -130,7 +130,7 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
         ("agent_id", person.agent(project, "agent_coder").await),
         ("session_id", chat),
         ("call_id", call),
-        ("client_id", hands),
+        ("client_id", tool_runner),
         ("plan_id", plan),
         ("task_id", "task-a".to_owned()),
     ]);

@@ -37,7 +37,7 @@ const MICRO_PER_USD: f64 = 1e6;
 
 /// A session of a project is only made while the project exists.
 pub(super) fn hold_project(session: &NewSessionRow) -> Option<Stmt> {
-    match (session.realm, session.user_id, session.project_id) {
+    match (session.kind, session.user_id, session.project_id) {
         (SessionKind::Project, Some(user), Some(project)) => {
             Some(Stmt::one(HOLD_PROJECT, vec![project.into(), user.into()]))
         }

@@ -186,7 +186,7 @@ fn insert_session(commit: &mut Commit, session: &NewSessionRow) -> Result<Stmt, 
     let schedule = commit.schedule.unwrap_or_default();
     let params = vec![
         commit.key.into(),
-        session.realm.as_str().into(),
+        session.kind.as_str().into(),
         Param::text(session.session_id.as_str()),
         Param::optional(session.user_id.map(|user| user.get())),
         Param::optional(session.project_id),
@@ -387,7 +387,7 @@ fn append_audit(
     stmts.push(if before == 0 {
         let name = [
             commit.key.into(),
-            audit.realm.as_str().into(),
+            audit.kind.as_str().into(),
             Param::text(audit.session_id.as_str()),
         ];
         let params = name

@@ -20,7 +20,7 @@ use crate::statement::Stmt;
 /// Rewriting takes at most one part in so many of the time, however often somebody deletes.
 const PAUSE_PER_WORK: u32 = 10;
 /// How long the log's readers are waited for before it is tried again.
-const READERS_PATIENCE: Duration = Duration::from_millis(100);
+const READERS_DEADLINE: Duration = Duration::from_millis(100);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -199,17 +199,17 @@ fn due(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 
 /// Moves the log into the database and cuts it to nothing, unless somebody still reads from it.
 fn empty_log(connection: &Connection) -> Result<(), StoreError> {
-    let patience: u32 = connection
+    let deadline: u32 = connection
         .query_row("PRAGMA busy_timeout", [], |row| row.get(0))
         .map_err(translate)?;
     connection
-        .busy_timeout(READERS_PATIENCE)
+        .busy_timeout(READERS_DEADLINE)
         .map_err(translate)?;
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
         row.get::<_, bool>(0)
     });
     connection
-        .busy_timeout(Duration::from_millis(patience.into()))
+        .busy_timeout(Duration::from_millis(deadline.into()))
         .map_err(translate)?;
     match emptied.map_err(translate)? {
         false => Ok(()),

@@ -214,7 +214,7 @@ fn stored_head(row: &mut Columns<'_>) -> Result<StoredHead, StoreError> {
 /// The head of a chain from before there was a key.
 struct OldHead {
     key: SessionKey,
-    realm: SessionKind,
+    kind: SessionKind,
     session_id: SessionId,
     count: u64,
     head: Digest,
@@ -224,7 +224,7 @@ impl OldHead {
     fn sealed(&self, key: &AuditKey) -> Stmt {
         let of = ChainOwner {
             key: self.key,
-            realm: self.realm,
+            kind: self.kind,
             session_id: &self.session_id,
         };
         let (keyed_from, seal) = audit_chain::seal_old(key, of, self.count, &self.head);
@@ -238,7 +238,7 @@ impl OldHead {
 fn old_head(row: &mut Columns<'_>) -> Result<OldHead, StoreError> {
     Ok(OldHead {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(SessionKind::parse)?,
+        kind: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         count: row.count()?,
         head: row.digest()?,
@@ -269,10 +269,10 @@ fn audit_row(row: &mut Columns<'_>) -> Result<AuditRow, StoreError> {
 
 fn audit_session(row: &mut Columns<'_>) -> Result<AuditSession, StoreError> {
     let key = SessionKey::from_raw(row.int()?);
-    let realm = row.optional_parsed(SessionKind::parse)?;
+    let kind = row.optional_parsed(SessionKind::parse)?;
     let session_id = row.optional_id()?;
     Ok(AuditSession {
         key,
-        name: realm.zip(session_id),
+        name: kind.zip(session_id),
     })
 }

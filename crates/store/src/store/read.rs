@@ -117,12 +117,12 @@ impl Store {
     /// who performs a session, not for who answers a user. Users come through [`Store::of`].
     pub async fn session(
         &self,
-        realm: SessionKind,
+        kind: SessionKind,
         id: &SessionId,
     ) -> Result<Option<SessionRow>, StoreError> {
         self.read_one(
             SESSION,
-            vec![realm.as_str().into(), Param::text(id.as_str())],
+            vec![kind.as_str().into(), Param::text(id.as_str())],
             session,
         )
         .await
@@ -131,17 +131,17 @@ impl Store {
     /// A page of the sessions that are not deleted, newest activity first, and how many there are.
     pub async fn list_sessions(
         &self,
-        realm: SessionKind,
+        kind: SessionKind,
         limit: u64,
         offset: u64,
     ) -> Result<(Vec<SessionInfo>, u64), StoreError> {
         let total = self
-            .read_one(COUNT, vec![realm.as_str().into()], |row| row.count())
+            .read_one(COUNT, vec![kind.as_str().into()], |row| row.count())
             .await?;
         let page = self
             .read(
                 LIST,
-                vec![realm.as_str().into(), limit.into(), offset.into()],
+                vec![kind.as_str().into(), limit.into(), offset.into()],
                 session_info,
             )
             .await?;
@@ -300,7 +300,7 @@ impl Store {
 fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(SessionKind::parse)?,
+        kind: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         user_id: row.optional_user()?,
         project_id: row.optional_project()?,

@@ -193,7 +193,7 @@ impl Store {
 fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
     Ok(SessionRef {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(SessionKind::parse)?,
+        kind: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
     })
 }

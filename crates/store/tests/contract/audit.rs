@@ -37,7 +37,7 @@ fn record(n: u64) -> AuditRecord {
 fn with_chain<T>(key: SessionKey, name: &str, work: impl FnOnce(ChainOwner<'_>) -> T) -> T {
     work(ChainOwner {
         key,
-        realm: SessionKind::Runtime,
+        kind: SessionKind::Runtime,
         session_id: &id(name),
     })
 }
@@ -57,7 +57,7 @@ fn appended(
         }
         let seal = audit_chain::seal(&audit_key(), of, &head);
         AuditAppended {
-            realm: SessionKind::Runtime,
+            kind: SessionKind::Runtime,
             session_id: id(name),
             rows,
             head,
@@ -75,7 +75,7 @@ async fn head_of(store: &Store, name: &str, key: SessionKey) -> Option<AuditHead
     store
         .audit_head(ChainOwner {
             key,
-            realm: SessionKind::Runtime,
+            kind: SessionKind::Runtime,
             session_id: &session_id,
         })
         .await
@@ -121,7 +121,7 @@ async fn session_with_old_log(harness: &Harness, name: &str) -> SessionKey {
         .collect();
     let mut commit = Commit::new(key, FIRST);
     commit.audit = Some(AuditAppended {
-        realm: SessionKind::Runtime,
+        kind: SessionKind::Runtime,
         session_id: id(name),
         rows,
         head,
@@ -141,7 +141,7 @@ async fn verified(store: &Store, name: &str, key: SessionKey) -> Result<Verified
     store
         .verify_audit(ChainOwner {
             key,
-            realm: SessionKind::Runtime,
+            kind: SessionKind::Runtime,
             session_id: &session_id,
         })
         .await
@@ -531,7 +531,7 @@ pub async fn another_key_verifies_nothing_and_is_known(harness: Harness) -> Harn
     let session_id = id("keyed");
     let of = ChainOwner {
         key,
-        realm: SessionKind::Runtime,
+        kind: SessionKind::Runtime,
         session_id: &session_id,
     };
     assert!(matches!(

@@ -117,7 +117,7 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
     );
     let whole = mine.session(&id("new")).await.unwrap().unwrap();
     assert_eq!(
-        (whole.key, whole.realm, whole.user_id),
+        (whole.key, whole.kind, whole.user_id),
         (row.key, SessionKind::Project, Some(user(1)))
     );
     assert_eq!(whole.project_id, Some(one.id()));
@@ -577,18 +577,15 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
         .await
         .unwrap();
     for mut found in [due, running] {
-        found.sort_by_key(|session| session.realm.as_str());
+        found.sort_by_key(|session| session.kind.as_str());
         let [chat, runtime] = found.as_slice() else {
             panic!("{found:?}")
         };
         assert_eq!(
-            (chat.realm, chat.key, &chat.session_id),
+            (chat.kind, chat.key, &chat.session_id),
             (SessionKind::Project, keys[1], &id("chat"))
         );
-        assert_eq!(
-            (runtime.realm, runtime.key),
-            (SessionKind::Runtime, keys[0])
-        );
+        assert_eq!((runtime.kind, runtime.key), (SessionKind::Runtime, keys[0]));
     }
     harness
 }

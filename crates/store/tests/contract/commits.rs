@@ -180,7 +180,7 @@ pub async fn a_name_is_taken_once_per_realm(harness: Harness) -> Harness {
     assert_eq!((row.message_count, row.last_seq), (1, 1));
 
     let mut elsewhere = create("taken");
-    elsewhere.create.as_mut().unwrap().realm = SessionKind::Project;
+    elsewhere.create.as_mut().unwrap().kind = SessionKind::Project;
     harness.store.commit(elsewhere).await.unwrap();
     harness.store.soft_delete(row.key, at(1)).await.unwrap();
     assert_eq!(

@@ -163,7 +163,7 @@ pub fn new_key() -> SessionKey {
 
 pub fn new_session(name: &str) -> NewSessionRow {
     NewSessionRow {
-        realm: SessionKind::Runtime,
+        kind: SessionKind::Runtime,
         session_id: id(name),
         user_id: None,
         project_id: None,
@@ -186,7 +186,7 @@ pub fn create(name: &str) -> Commit {
 pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
     let mut commit = create(name);
     let session = commit.create.as_mut().unwrap();
-    (session.realm, session.user_id, session.project_id) =
+    (session.kind, session.user_id, session.project_id) =
         (SessionKind::Project, Some(user), Some(project));
     commit
 }

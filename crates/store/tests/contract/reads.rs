@@ -106,7 +106,7 @@ pub async fn sessions_are_listed_by_activity(harness: Harness) -> Harness {
         harness.store.commit(commit).await.unwrap();
     }
     let mut elsewhere = create("elsewhere");
-    elsewhere.create.as_mut().unwrap().realm = SessionKind::Project;
+    elsewhere.create.as_mut().unwrap().kind = SessionKind::Project;
     harness.store.commit(elsewhere).await.unwrap();
     let gone = harness.session("gone").await;
     harness.store.soft_delete(gone, at(2)).await.unwrap();

@@ -238,11 +238,11 @@ impl RunnerState {
                 .entry(info.session_id.clone())
                 .or_default(),
         );
-        let places = async {
+        let slots = async {
             let turn = lane.lock().await;
-            (turn, self.places.acquire().await)
+            (turn, self.slots.acquire().await)
         };
-        let outcome = match stop.run_until_cancelled(places).await {
+        let outcome = match stop.run_until_cancelled(slots).await {
             None => self.interrupted(),
             Some(_held) => self.run(info, call, arguments, stop).await,
         };

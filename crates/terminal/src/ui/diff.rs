@@ -10,7 +10,7 @@ use super::text::{BOLD, Colour, DIM, Style, TextLine};
 
 const CONTEXT_LINES: usize = 3;
 /// A diff that is not minimal is better than one that is awaited.
-const PATIENCE: Duration = Duration::from_millis(300);
+const DEADLINE: Duration = Duration::from_millis(300);
 const ADDED: Style = Style::colour(Colour::Green);
 const REMOVED: Style = Style::colour(Colour::Red);
 
@@ -50,7 +50,7 @@ impl Diff {
 
     pub fn between(old: &str, new: &str) -> Self {
         let mut shown = Self::default();
-        let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+        let diff = TextDiff::configure().timeout(DEADLINE).diff_lines(old, new);
         for group in diff.grouped_ops(CONTEXT_LINES) {
             if let (Some(first), Some(last)) = (group.first(), group.last()) {
                 let (old, new) = (

@@ -70,7 +70,7 @@ impl Talk {
     pub(super) async fn run(options: UiOptions) -> Result<(), UiError> {
         let UiOptions {
             client,
-            mut hands,
+            mut tool_runner,
             mut questions,
             preview,
             session,
@@ -79,7 +79,7 @@ impl Talk {
         } = options;
         let mut talk = Self {
             client,
-            project: hands.project(),
+            project: tool_runner.project(),
             preview,
             session: None,
             events: None,
@@ -106,7 +106,7 @@ impl Talk {
                 .map(|line| TextLine::styled(line, super::text::DIM)),
         );
         if let Some(session) = session {
-            hands.serve(&session);
+            tool_runner.serve(&session);
             let mut interrupt = signal(SignalKind::interrupt())?;
             tokio::select! {
                 resumed = talk.resume(session) => resumed?,
@@ -124,7 +124,7 @@ impl Talk {
             tokio::select! {
                 heard = talk.surface.hear(), if talk.is_listening() => talk.hear(heard).await?,
                 event = next_event(&mut talk.events) => talk.event(event).await,
-                event = hands.next() => talk.hands(event),
+                event = tool_runner.next() => talk.tool_runner(event),
                 Some(question) = questions.recv() => talk.question(question),
                 Some(done) = talk.requests.join_next() => {
                     if let Ok(outcome) = done {
@@ -138,7 +138,7 @@ impl Talk {
                 _ = hangup.recv() => talk.is_over = Leaving::Now,
             }
             if let Some(session) = &talk.session {
-                hands.serve(session);
+                tool_runner.serve(session);
             }
             talk.prompt.settle(&talk.state);
             talk.leave_when_idle();
@@ -147,7 +147,7 @@ impl Talk {
             tracing::warn!(%error, "what was written is not remembered");
         }
         talk.close().await?;
-        hands.stop().await;
+        tool_runner.stop().await;
         Ok(())
     }
 

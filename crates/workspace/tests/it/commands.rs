@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, arguments_of, error};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Processes with this word among their arguments.
 pub fn running(marker: &str) -> usize {
@@ -36,8 +36,8 @@ pub async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(
-            started.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
+            started.elapsed() < DEADLINE,
+            "{what}: not within {DEADLINE:?}"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -156,7 +156,7 @@ async fn what_a_finished_command_left_behind_is_ended() {
         (&json!(true), &json!("done\n")),
         "{result}"
     );
-    assert!(started.elapsed() < PATIENCE);
+    assert!(started.elapsed() < DEADLINE);
     wait_until("nothing of the command is left", || running(&marker) == 0).await;
 }
 

@@ -30,7 +30,7 @@ const SEND_ATTEMPTS: u32 = 5;
 pub(super) struct Run {
     client: Client,
     session: SessionId,
-    hands: ToolRunner,
+    tool_runner: ToolRunner,
     approver: Approver,
     show: EventPrinter,
     /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is
@@ -57,14 +57,14 @@ impl Run {
     pub fn new(
         client: Client,
         session: SessionId,
-        hands: ToolRunner,
+        tool_runner: ToolRunner,
         approver: Approver,
         show: EventPrinter,
     ) -> Self {
         Self {
             client,
             session,
-            hands,
+            tool_runner,
             approver,
             show,
             decided: HashSet::new(),
@@ -80,23 +80,23 @@ impl Run {
     pub async fn finish(
         mut self,
         message: &SendMessage,
-        patience: &mut ExecDeadline,
+        deadline: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
-        let status = match patience.unless(self.send(message)).await {
-            Some(Ok(())) => self.follow(patience).await,
+        let status = match deadline.unless(self.send(message)).await {
+            Some(Ok(())) => self.follow(deadline).await,
             Some(Err(error)) => Err(error.into()),
             None => {
                 // The message may have got there all the same.
                 self.cancel();
                 let cancelled = async { while self.decisions.join_next().await.is_some() {} };
-                patience.wait_for(cancelled).await;
+                deadline.wait_for(cancelled).await;
                 Ok(TurnStatus::Cancelled)
             }
         };
         let has_refused = self.is_refused || self.approver.has_refused();
         let Self {
             session,
-            hands,
+            tool_runner,
             show,
             workflow,
             response,
@@ -106,7 +106,7 @@ impl Run {
             ..
         } = self;
         decisions.abort_all();
-        patience.wait_for(hands.stop()).await;
+        deadline.wait_for(tool_runner.stop()).await;
         let ending = ExecResult {
             status: status?,
             response,
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    async fn follow(&mut self, patience: &mut ExecDeadline) -> anyhow::Result<TurnStatus> {
+    async fn follow(&mut self, deadline: &mut ExecDeadline) -> anyhow::Result<TurnStatus> {
         let mut events: ResumingEvents<SessionEvent> = ResumingEvents::new(
             self.client.clone(),
             self.session.clone(),
@@ -150,9 +150,9 @@ impl Run {
                     Some(Err(error)) => return Err(error.into()),
                     None => bail!("the events of the session ended"),
                 },
-                event = self.hands.next() => self.tool_runner_said(&event)?,
+                event = self.tool_runner.next() => self.tool_runner_said(&event)?,
                 Some(decided) = self.decisions.join_next() => decided??,
-                () = patience.signal() => match patience.is_over() {
+                () = deadline.signal() => match deadline.is_over() {
                     true => return Ok(TurnStatus::Cancelled),
                     false => self.cancel(),
                 },

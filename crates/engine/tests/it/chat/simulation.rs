@@ -99,12 +99,12 @@ impl Observer {
                 }
                 ChatEffect::Answer { asker, .. } => assert!(answered && Some(asker) == pending),
                 ChatEffect::Expire(asker) => {
-                    let place = self
+                    let slot = self
                         .waiting
                         .iter()
                         .position(|waiting| *waiting == asker)
                         .expect("it waited");
-                    self.waiting.remove(place);
+                    self.waiting.remove(slot);
                 }
                 ChatEffect::Wake(message) => {
                     assert!(!self.works, "one at a time");

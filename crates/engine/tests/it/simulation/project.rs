@@ -312,8 +312,8 @@ impl Life {
             3 if self.rng.one_in(4) => space.close(&agent),
             3 if self.rng.one_in(4) => space.agents.entry(agent).or_default().retired = true,
             4 => {
-                let places = space.agents.entry(agent).or_default();
-                (places.closed, places.retired) = (false, false);
+                let slots = space.agents.entry(agent).or_default();
+                (slots.closed, slots.retired) = (false, false);
             }
             5 => space.others_reserved.tokens = self.rng.below(3000) as u64,
             6 => space.others_reserved.tokens = 0,

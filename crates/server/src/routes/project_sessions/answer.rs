@@ -25,7 +25,7 @@ macro_rules! large {
 }
 
 /// How long a request waits for an earlier message to end, or for a place at its agent.
-const QUEUED_PATIENCE: Duration = Duration::from_secs(30);
+const QUEUED_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a direct call showed so far.
 struct Seen {
@@ -96,7 +96,7 @@ pub(super) async fn direct(
     agent: AgentName,
 ) -> ApiResult<Response> {
     let mut seen = Seen::new(agent);
-    let mut patience = tokio::time::interval_at(Instant::now() + QUEUED_PATIENCE, QUEUED_PATIENCE);
+    let mut deadline = tokio::time::interval_at(Instant::now() + QUEUED_DEADLINE, QUEUED_DEADLINE);
     loop {
         tokio::select! {
             item = reader.next() => {
@@ -104,7 +104,7 @@ pub(super) async fn direct(
                     return Ok(answer);
                 }
             }
-            _ = patience.tick() => {
+            _ = deadline.tick() => {
                 if let Some(turn) = seen.turn
                     && (seen.queued.is_some() || app.runtime.waits_for_agent(session, turn).await?)
                 {

@@ -138,7 +138,7 @@ pub(in crate::routes) async fn answer(
         .filter(|text| !text.trim().is_empty())
         .ok_or_else(|| ApiError::missing("answer"))?;
     // Before the answer is taken: one whose stream is refused is not given.
-    let place = wants_events(&headers)
+    let slot = wants_events(&headers)
         .then(|| app.runtime.shares().stream(chat.user.id()))
         .transpose()?;
     // While a direct call waits for its answer, its agent is the session's.
@@ -147,8 +147,8 @@ pub(in crate::routes) async fn answer(
         .runtime
         .answer_question(&chat.row, call_id, text)
         .await?;
-    match place {
-        Some(place) => Ok(sse::session_response(reader, chat.id().clone(), place)),
+    match slot {
+        Some(slot) => Ok(sse::session_response(reader, chat.id().clone(), slot)),
         None => answer::direct(&app, &chat.row, reader, agent).await,
     }
 }

@@ -79,12 +79,12 @@ pub(in crate::routes) async fn send(
         caller,
     };
     // Before the message is taken: one whose stream is refused is not said.
-    let place = wants_events(&headers)
+    let slot = wants_events(&headers)
         .then(|| app.runtime.shares().stream(chat.user.id()))
         .transpose()?;
     let sent = app.runtime.project_message(&chat.row, message).await?;
-    if let Some(place) = place {
-        return Ok(sse::session_response(sent.reader, chat.id().clone(), place));
+    if let Some(slot) = slot {
+        return Ok(sse::session_response(sent.reader, chat.id().clone(), slot));
     }
     match sent.agent {
         Some(agent) => answer::direct(&app, &chat.row, sent.reader, agent).await,
@@ -160,13 +160,13 @@ pub(in crate::routes) async fn list(
 pub(in crate::routes) async fn events(
     State(app): State<App>,
     chat: MySession,
-    Params(place): Params<StreamPosition>,
+    Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let room = app.runtime.shares().stream(chat.user.id())?;
     let reader =
         app.runtime
-            .project_session_events(&chat.row, after(&headers, &place)?, place.follows());
+            .project_session_events(&chat.row, after(&headers, &slot)?, slot.follows());
     Ok(sse::session_response(reader, chat.id().clone(), room))
 }
 

@@ -30,11 +30,8 @@ use crate::users::User;
     responses((status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"), Refused),
 )]
 pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
-    let place = app.runtime.shares().stream(user.id())?;
-    Ok(sse::user_response(
-        app.runtime.user_events(user.id()),
-        place,
-    ))
+    let slot = app.runtime.shares().stream(user.id())?;
+    Ok(sse::user_response(app.runtime.user_events(user.id()), slot))
 }
 
 /// Everything that waits for a decision of the user

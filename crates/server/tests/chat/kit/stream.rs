@@ -7,7 +7,7 @@ use codelab_testkit::{SseDecoder, SseEvent};
 use serde_json::Value;
 
 /// A test that waits longer than this for an event is wrong.
-const PATIENCE: Duration = Duration::from_secs(40);
+const DEADLINE: Duration = Duration::from_secs(40);
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ impl Stream {
             if let Some(event) = self.ready.pop_front() {
                 return Some(read(&event));
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk())
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk())
                 .await
                 .expect("something comes in time");
             let bytes = chunk.expect("the stream can be read")?;

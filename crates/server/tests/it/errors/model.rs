@@ -13,7 +13,7 @@ use super::assert_shape;
 /// No program listens on this port: it is reserved, and binding it needs rights nobody has here.
 pub const NOBODY: &str = "http://127.0.0.1:1";
 
-const PATIENCE: &[(&str, &str)] = &[
+const DEADLINE: &[(&str, &str)] = &[
     ("CODELAB_LIMITS__MODEL_TIMEOUT_SECONDS", "2"),
     ("CODELAB_LIMITS__MODEL_IDLE_TIMEOUT_SECONDS", "1"),
 ];
@@ -121,7 +121,7 @@ async fn a_failing_model_ends_the_turn_in_time_and_the_session_goes_on() {
 }
 
 async fn one_failure(what: &'static str, code: ErrorCode, reply: Reply) {
-    let server = TestServer::with(PATIENCE).await;
+    let server = TestServer::with(DEADLINE).await;
     server.model.on(|_| true, reply);
     let begun = Instant::now();
     let failed = server.say_to("s", "coder", "go on").await;
@@ -265,7 +265,7 @@ async fn a_model_server_that_is_not_there_is_named_so() {
         (rude_url.as_str(), ErrorCode::LlmError),
         (deaf_url.as_str(), ErrorCode::LlmTimeout),
     ] {
-        let server = TestServer::with(&[PATIENCE, &[("LLM_PROXY_URL", url)]].concat()).await;
+        let server = TestServer::with(&[DEADLINE, &[("LLM_PROXY_URL", url)]].concat()).await;
         for _ in 0..2 {
             let begun = Instant::now();
             let failed = server.say_to("s", "coder", "go on").await;
@@ -298,7 +298,7 @@ async fn a_failing_classification_falls_back_to_keywords() {
     ));
     let turns = classifications.into_iter().map(|(what, _, reply)| {
         tokio::spawn(async move {
-            let server = TestServer::with(PATIENCE).await;
+            let server = TestServer::with(DEADLINE).await;
             server.model.on(|_| true, Reply::text("Found it"));
             server.model.on(codelab_fakemodel::is_classification, reply);
             (what, server.say("s", "Fix the bug").await)

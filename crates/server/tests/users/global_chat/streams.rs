@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Room;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
 struct Stream {
@@ -44,7 +44,7 @@ impl Stream {
     /// The text of the next message; none at the end.
     async fn next(&mut self) -> Option<String> {
         while self.ready.is_empty() {
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk())
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk())
                 .await
                 .expect("something comes in time");
             self.decoder

@@ -150,7 +150,7 @@ impl Talk {
         }
     }
 
-    pub(super) fn hands(&mut self, event: ToolRunnerEvent) {
+    pub(super) fn tool_runner(&mut self, event: ToolRunnerEvent) {
         self.is_dirty = true;
         match event {
             ToolRunnerEvent::Disconnected { .. } => self.connection = ConnectionState::Reconnecting,
