@@ -359,7 +359,7 @@ impl Step<'_> {
             .map(|pending| pending.question_id))
     }
 
-    /// Shows the question of whoever has waited longest.
+    /// Shows the question of whoever has waited longest, if anybody waits.
     fn next_question(&mut self) {
         let Some(Asker {
             asker,
@@ -386,6 +386,7 @@ impl Step<'_> {
         if self.chat.askers.len() < waiting {
             return self.effects.push(ChatEffect::Expire(asker));
         }
+        // The answer came before the asker gave up.
         let Some(pending) = self.chat.pending.take_if(|pending| pending.asker == asker) else {
             return;
         };
@@ -419,6 +420,7 @@ impl Step<'_> {
     }
 
     fn rested(&mut self) {
+        // It rests already: the input came twice.
         let Adaptive::Working { next } = &mut self.chat.adaptive else {
             return;
         };
@@ -454,6 +456,7 @@ impl Step<'_> {
             || chat.history_bytes > chat.limits.history_bytes
         {
             let Some(oldest) = chat.history.pop_front() else {
+                never!("the history is too long and empty");
                 break;
             };
             chat.history_bytes -= size(&oldest);

@@ -97,6 +97,7 @@ impl Transition<'_, '_> {
     }
 
     pub(crate) fn compact_if_long(&mut self, turn: TurnId) {
+        // Nothing is ever summed up.
         let Some(limit) = self.world.limits.compact_tokens else {
             return;
         };
@@ -129,7 +130,10 @@ impl Transition<'_, '_> {
         let Compaction {
             summary, running, ..
         } = &self.session.compaction;
-        let Some(running) = running else { return };
+        let Some(running) = running else {
+            never!("a summary is asked for that nobody wants");
+            return;
+        };
         let from = summary.as_ref().map_or(0, |summary| summary.before);
         let purpose = Purpose::Summarize {
             from,
@@ -151,6 +155,7 @@ impl Transition<'_, '_> {
         outcome: Result<ModelOutput, ModelFailure>,
         kept: Vec<String>,
     ) -> CallerAnswer {
+        // A summary that was asked for again since, or whose session was reset.
         let Some(running) = self
             .session
             .compaction
@@ -197,6 +202,7 @@ impl Transition<'_, '_> {
 
     /// The call was lost with the server; it has no side effect.
     pub(crate) fn compaction_recovered(&mut self) {
+        // No summary was under way.
         let Some(running) = &mut self.session.compaction.running else {
             return;
         };

@@ -97,6 +97,17 @@ pub enum Effect {
     CallModel(ModelCall),
 }
 
+impl Effect {
+    /// The event that it shows, if it shows one.
+    pub(crate) fn as_event_mut(&mut self) -> Option<&mut EventRecord> {
+        if let Self::Event(event) = self {
+            Some(event)
+        } else {
+            None
+        }
+    }
+}
+
 /// What a model call used, and for whom.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentSpending {

@@ -5,6 +5,9 @@
 //! input; what should happen leaves as effects that the runtime commits and performs. The state is
 //! bounded and serialisable at any point between two inputs.
 
+#[macro_use]
+mod never;
+
 mod agents;
 mod calculator;
 mod chat;

@@ -119,7 +119,11 @@ impl Workflow {
     pub(crate) fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.tasks.iter().filter_map(|task| match &task.state {
             TaskRun::Open(thread) => thread.as_deref(),
-            _ => None,
+            TaskRun::Pending
+            | TaskRun::Completed { .. }
+            | TaskRun::Failed { .. }
+            | TaskRun::Skipped { .. }
+            | TaskRun::Cancelled => None,
         })
     }
 
@@ -128,14 +132,22 @@ impl Workflow {
             .iter_mut()
             .filter_map(|task| match &mut task.state {
                 TaskRun::Open(thread) => thread.as_deref_mut(),
-                _ => None,
+                TaskRun::Pending
+                | TaskRun::Completed { .. }
+                | TaskRun::Failed { .. }
+                | TaskRun::Skipped { .. }
+                | TaskRun::Cancelled => None,
             })
     }
 
     pub(crate) fn take_thread(&mut self, task: usize) -> Option<Thread> {
         match &mut self.tasks.get_mut(task)?.state {
             TaskRun::Open(thread) => thread.take().map(|thread| *thread),
-            _ => None,
+            TaskRun::Pending
+            | TaskRun::Completed { .. }
+            | TaskRun::Failed { .. }
+            | TaskRun::Skipped { .. }
+            | TaskRun::Cancelled => None,
         }
     }
 
@@ -146,8 +158,9 @@ impl Workflow {
     }
 
     pub(crate) fn put_thread(&mut self, task: usize, thread: Thread) {
-        if let Some(task) = self.tasks.get_mut(task) {
-            task.state = TaskRun::Open(Some(Box::new(thread)));
+        match self.tasks.get_mut(task) {
+            Some(task) => task.state = TaskRun::Open(Some(Box::new(thread))),
+            None => never!("a thread is put into a plan that has no such task"),
         }
     }
 
@@ -175,7 +188,10 @@ impl Workflow {
                 repair: Some(_),
             } => (2, *attempt),
             WorkflowPhase::Joining { attempt, .. } => (3, *attempt),
-            _ => return None,
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running => return None,
         };
         Some(ModelCallId {
             turn,
@@ -192,7 +208,11 @@ impl Workflow {
     pub(crate) fn awaited(&self) -> Option<&MessageId> {
         match &self.phase {
             WorkflowPhase::Joining { message_id, .. } => Some(message_id),
-            _ => None,
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::Planning { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running => None,
         }
     }
 
@@ -200,7 +220,10 @@ impl Workflow {
         match &self.phase {
             WorkflowPhase::AwaitingApproval { approval }
             | WorkflowPhase::AwaitingBudget { approval, .. } => Some(approval),
-            _ => None,
+            WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::Planning { .. }
+            | WorkflowPhase::Running
+            | WorkflowPhase::Joining { .. } => None,
         }
     }
 
@@ -284,7 +307,11 @@ impl Workflow {
     pub(crate) fn completed(&self) -> impl Iterator<Item = (&TaskState, &str)> {
         self.tasks.iter().filter_map(|task| match &task.state {
             TaskRun::Completed { result } => Some((task, result.as_str())),
-            _ => None,
+            TaskRun::Pending
+            | TaskRun::Open(_)
+            | TaskRun::Failed { .. }
+            | TaskRun::Skipped { .. }
+            | TaskRun::Cancelled => None,
         })
     }
 
@@ -292,7 +319,11 @@ impl Workflow {
     pub fn plan(&self, ended: Option<PlanStatus>) -> Plan {
         let status = ended.unwrap_or(match self.phase {
             WorkflowPhase::AwaitingApproval { .. } => PlanStatus::AwaitingApproval,
-            _ => PlanStatus::Running,
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::Planning { .. }
+            | WorkflowPhase::Running
+            | WorkflowPhase::Joining { .. } => PlanStatus::Running,
         });
         Plan {
             plan_id: self.plan_id.clone(),
@@ -341,7 +372,8 @@ impl TaskState {
             TaskRun::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
                 Some(ThreadPhase::Queued | ThreadPhase::AwaitingRoom) => TaskStatus::Queued,
                 Some(phase) if phase.suspended().is_some() => TaskStatus::Waiting,
-                _ => TaskStatus::Running,
+                // Absent only while a step holds the thread.
+                Some(_) | None => TaskStatus::Running,
             },
             TaskRun::Completed { .. } => TaskStatus::Completed,
             TaskRun::Failed { .. } => TaskStatus::Failed,
@@ -361,11 +393,19 @@ impl TaskState {
             estimated_cost_usd: self.estimated_cost_usd,
             result: match &self.state {
                 TaskRun::Completed { result } => Some(result.clone()),
-                _ => None,
+                TaskRun::Pending
+                | TaskRun::Open(_)
+                | TaskRun::Failed { .. }
+                | TaskRun::Skipped { .. }
+                | TaskRun::Cancelled => None,
             },
             error: match &self.state {
                 TaskRun::Failed { error } => Some(error.clone()),
-                _ => None,
+                TaskRun::Pending
+                | TaskRun::Open(_)
+                | TaskRun::Completed { .. }
+                | TaskRun::Skipped { .. }
+                | TaskRun::Cancelled => None,
             },
             usage: self.usage,
         }

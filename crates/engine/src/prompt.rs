@@ -337,7 +337,7 @@ pub fn for_prompts(message: &Message, limits: &PromptLimits) -> Message {
             content: without_middle(&message.content, limits.tool_result_bytes),
             ..message.clone()
         },
-        _ => message.clone(),
+        Role::User | Role::Assistant | Role::System => message.clone(),
     }
 }
 

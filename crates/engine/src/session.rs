@@ -483,6 +483,7 @@ impl Transition<'_, '_> {
 
     /// A workflow waits as a whole once none of its tasks can go on by itself.
     fn settle_workflow(&mut self) {
+        // A direct call says for itself that it waits.
         let Some(turn) = self
             .session
             .turn
@@ -500,10 +501,8 @@ impl Transition<'_, '_> {
             .effects
             .iter_mut()
             .rev()
-            .find_map(|effect| match effect {
-                Effect::Event(event) if event.turn == id => Some(event),
-                _ => None,
-            });
+            .filter_map(Effect::as_event_mut)
+            .find(|event| event.turn == id);
         if let Some(event) = last {
             event.settled = Some(status);
         }
@@ -511,14 +510,7 @@ impl Transition<'_, '_> {
 
     /// Marks the last event as the one after which readers of the turn may stop.
     pub(crate) fn settle(&mut self, status: TurnStatus) {
-        let last = self
-            .effects
-            .iter_mut()
-            .rev()
-            .find_map(|effect| match effect {
-                Effect::Event(event) => Some(event),
-                _ => None,
-            });
+        let last = self.effects.iter_mut().rev().find_map(Effect::as_event_mut);
         if let Some(event) = last {
             event.settled = Some(status);
         }

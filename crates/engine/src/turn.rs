@@ -230,6 +230,7 @@ impl Transition<'_, '_> {
         if call.lane == Lane::ASIDE {
             return self.summarized(call, outcome, recalled);
         }
+        // The turn can have ended while its model call was under way.
         let Some(turn) = &self.session.turn else {
             return CallerAnswer::Nothing;
         };
@@ -240,6 +241,7 @@ impl Transition<'_, '_> {
             self.workflow_answered(outcome);
             return CallerAnswer::Nothing;
         }
+        // The outcome of a call that nobody awaits any more: cancelled, or made again since.
         if !turn
             .threads()
             .any(|thread| thread.model_call() == Some(call))
@@ -247,6 +249,7 @@ impl Transition<'_, '_> {
             return CallerAnswer::Nothing;
         }
         let Some(mut thread) = self.take_thread(call.lane) else {
+            never!("a thread that awaits a model call is not in its turn");
             return CallerAnswer::Nothing;
         };
         self.spend(
@@ -262,7 +265,15 @@ impl Transition<'_, '_> {
                 Ok(output) => self.answered_by_model(thread, message_id, output),
                 Err(failure) => self.model_failed(thread, failure),
             },
-            _ => self.put(thread),
+            ThreadPhase::Queued
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => {
+                never!("a thread awaits a model call in a phase that has none");
+                self.put(thread);
+            }
         }
         CallerAnswer::Nothing
     }
@@ -306,6 +317,7 @@ impl Transition<'_, '_> {
     /// `max_tokens` is what a budget has room for.
     pub(crate) fn call_model(&mut self, thread: &Thread, max_tokens: Option<u32>) {
         let Some(id) = thread.model_call() else {
+            never!("a thread asks for a model call in a phase that has none");
             return;
         };
         let (agent, purpose) = match &thread.phase {
@@ -319,7 +331,15 @@ impl Transition<'_, '_> {
                     origin: self.origin(thread),
                 },
             ),
-            _ => return,
+            ThreadPhase::Queued
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => {
+                never!("a thread asks for a model call in a phase that has none");
+                return;
+            }
         };
         self.effects.push(Effect::CallModel(ModelCall {
             id,
@@ -329,23 +349,27 @@ impl Transition<'_, '_> {
         }));
     }
 
-    /// Takes a thread out of the turn; `put` brings it back.
+    /// Takes a thread out of the turn; `put` brings it back. A lane that a late input names can be
+    /// one of an earlier turn, whose work was of the other kind.
     pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
         match (&mut self.session.turn.as_mut()?.work, lane.task()) {
             (TurnWork::Thread(thread), None) => thread.take().map(|thread| *thread),
             (TurnWork::Workflow(workflow), Some(task)) => workflow.take_thread(task),
-            _ => None,
+            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => None,
         }
     }
 
     pub(crate) fn put(&mut self, thread: Thread) {
         let Some(turn) = &mut self.session.turn else {
+            never!("a thread is put back after its turn ended");
             return;
         };
         match (&mut turn.work, thread.lane.task()) {
             (TurnWork::Thread(own), None) => *own = Some(Box::new(thread)),
             (TurnWork::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
-            _ => {}
+            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => {
+                never!("a thread is put into work of another kind");
+            }
         }
     }
 

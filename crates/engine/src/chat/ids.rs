@@ -60,7 +60,7 @@ impl ChatIds {
                 after,
                 until: block.until,
             },
-            _ => block,
+            Some(_) | None => block,
         });
     }
 

@@ -14,6 +14,7 @@ impl Transition<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
     pub(super) fn tasks_ended(&mut self) {
         let Some((_, workflow)) = self.workflow() else {
+            never!("tasks ended without a workflow");
             return;
         };
         let done: Vec<&str> = workflow.completed().map(|(_, result)| result).collect();
@@ -41,12 +42,14 @@ impl Transition<'_, '_> {
             Ok(output) if !output.text.trim().is_empty() => {
                 self.finish_workflow(message_id, output.text, output.warnings);
             }
-            _ => self.finish_concatenated(message_id),
+            // No joined answer, or an empty one: the results stand beside each other.
+            Ok(_) | Err(_) => self.finish_concatenated(message_id),
         }
     }
 
     pub(super) fn finish_concatenated(&mut self, message_id: MessageId) {
         let Some((_, workflow)) = self.workflow() else {
+            never!("results are joined without a workflow");
             return;
         };
         let text = workflow.results().join("\n\n");
@@ -61,6 +64,7 @@ impl Transition<'_, '_> {
         warnings: Vec<String>,
     ) {
         let Some((_, workflow)) = self.workflow() else {
+            never!("a workflow finishes that is not there");
             return;
         };
         let done = workflow.completed().count();
@@ -85,6 +89,7 @@ impl Transition<'_, '_> {
     /// The workflow's answer: this one, and what it does not cover.
     fn answer_workflow(&mut self, answer: Message, status: WorkflowStatus, ended: PlanStatus) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a workflow is answered that is not there");
             return;
         };
         // A plan of one task speaks with that task's voice, also when it failed.
@@ -125,6 +130,7 @@ impl Transition<'_, '_> {
     /// A person allowed no more spending: what was done so far is the answer.
     pub(crate) fn stop_workflow(&mut self, error: ErrorData) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a workflow is stopped that is not there");
             return;
         };
         let mut parts = workflow.results();
@@ -157,6 +163,7 @@ impl Transition<'_, '_> {
     pub(crate) fn cancel_workflow(&mut self) {
         self.stop_tasks();
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a workflow is cancelled that is not there");
             return;
         };
         let (plan_id, workflow_id, usage) = (
@@ -181,9 +188,9 @@ impl Transition<'_, '_> {
         for thread in self.take_all_threads() {
             let (index, usage) = (thread.lane().task(), thread.usage());
             self.cancel_thread(thread);
-            let task = index.and_then(|index| self.workflow_mut()?.tasks.get_mut(index));
-            if let Some(task) = task {
-                task.usage = usage;
+            match index.and_then(|index| self.workflow_mut()?.tasks.get_mut(index)) {
+                Some(task) => task.usage = usage,
+                None => never!("a stopped thread is no task of the plan"),
             }
         }
         let approval = self
@@ -196,6 +203,7 @@ impl Transition<'_, '_> {
             }
         }
         let Some(workflow) = self.workflow_mut() else {
+            never!("tasks are stopped without a workflow");
             return;
         };
         workflow.phase = WorkflowPhase::Running;
@@ -210,6 +218,7 @@ impl Transition<'_, '_> {
     }
 
     pub(crate) fn workflow_recovered(&mut self, down: Downtime) {
+        // A direct call has no workflow.
         let Some(workflow) = self.workflow_mut() else {
             return;
         };
@@ -225,7 +234,14 @@ impl Transition<'_, '_> {
                     (true, WorkflowPhase::Joining { message_id, .. }) => {
                         self.finish_concatenated(message_id)
                     }
-                    (true, _) => self.fall_back(),
+                    (true, WorkflowPhase::Planning { .. }) => self.fall_back(),
+                    (
+                        true,
+                        WorkflowPhase::AwaitingBudget { .. }
+                        | WorkflowPhase::AwaitingRoom { .. }
+                        | WorkflowPhase::AwaitingApproval { .. }
+                        | WorkflowPhase::Running,
+                    ) => never!("a model call is given up in a phase that has none"),
                 }
             }
             WorkflowPhase::AwaitingApproval { approval }
@@ -264,7 +280,7 @@ fn missing(workflow: &Workflow) -> Option<String> {
                     format!("skipped, because {because_of} failed")
                 }
                 TaskRun::Cancelled => "cancelled".to_owned(),
-                _ => return None,
+                TaskRun::Pending | TaskRun::Open(_) | TaskRun::Completed { .. } => return None,
             };
             Some(format!("- {} ({}): {why}", task.id, task.agent))
         })

@@ -24,7 +24,15 @@ impl Transition<'_, '_> {
                 WorkflowPhase::Planning { repair: None, .. } => self.ask_before_planning(&question),
                 WorkflowPhase::Joining { message_id, .. } => self.finish_concatenated(message_id),
                 // What is left is for the work itself.
-                _ => self.fall_back(),
+                WorkflowPhase::Planning {
+                    repair: Some(_), ..
+                } => self.fall_back(),
+                WorkflowPhase::AwaitingBudget { .. }
+                | WorkflowPhase::AwaitingRoom { .. }
+                | WorkflowPhase::AwaitingApproval { .. }
+                | WorkflowPhase::Running => {
+                    never!("a workflow makes no model call in this phase");
+                }
             },
         }
     }
@@ -41,6 +49,7 @@ impl Transition<'_, '_> {
 
     fn ask_before_planning(&mut self, question: &BudgetQuestion) {
         let Some((turn, _)) = self.workflow() else {
+            never!("a budget question before planning without a workflow");
             return;
         };
         let approval = self.budget_approval(question);
@@ -63,9 +72,11 @@ impl Transition<'_, '_> {
 
     fn call_planner(&mut self, max_tokens: Option<u32>) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("the planner is called without a workflow");
             return;
         };
         let (Some(id), Some(asked)) = (workflow.model_call(turn), &self.session.turn) else {
+            never!("the planner is called in a phase that has no call");
             return;
         };
         let purpose = match &workflow.phase {
@@ -80,7 +91,13 @@ impl Transition<'_, '_> {
                     results,
                 }
             }
-            _ => return,
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running => {
+                never!("a workflow makes no model call in this phase");
+                return;
+            }
         };
         self.effects.push(Effect::CallModel(ModelCall {
             id,
@@ -93,6 +110,7 @@ impl Transition<'_, '_> {
     /// The workflow's own model call ended: a plan, or the joined answer.
     pub(crate) fn workflow_answered(&mut self, outcome: Result<ModelOutput, ModelFailure>) {
         let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+            never!("the planner answered without a workflow");
             return;
         };
         let phase = workflow.phase.clone();
@@ -111,7 +129,12 @@ impl Transition<'_, '_> {
         match phase {
             WorkflowPhase::Planning { repair, .. } => self.planned(repair.is_some(), outcome),
             WorkflowPhase::Joining { message_id, .. } => self.joined(message_id, outcome),
-            _ => {}
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running => {
+                never!("a workflow awaits no model call in this phase");
+            }
         }
     }
 }

@@ -40,6 +40,7 @@ impl Transition<'_, '_> {
 
     fn nobody_to_plan_for(&mut self) {
         let Some((turn, _)) = self.workflow() else {
+            never!("planning ended without a workflow");
             return;
         };
         let error = error_data(ErrorCode::AgentNotFound, "The project has no agents");
@@ -75,6 +76,7 @@ impl Transition<'_, '_> {
     /// One agent takes the request as it is.
     pub(super) fn fall_back(&mut self) {
         let Some(turn) = &self.session.turn else {
+            never!("planning fell back without a turn");
             return;
         };
         let request = turn.request.clone();
@@ -89,6 +91,7 @@ impl Transition<'_, '_> {
         let limits = self.world.limits;
         let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
         let Some(workflow) = self.workflow_mut() else {
+            never!("a plan is ready without a workflow");
             return;
         };
         workflow.fallback = fallback;
@@ -116,6 +119,7 @@ impl Transition<'_, '_> {
 
     pub(super) fn show_plan(&mut self) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a plan is shown without a workflow");
             return;
         };
         let plan = workflow.plan(None);
@@ -124,6 +128,7 @@ impl Transition<'_, '_> {
 
     fn ask_for_plan(&mut self, reason: String) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a plan is asked about without a workflow");
             return;
         };
         let (plan_id, call_id) = (workflow.plan_id.clone(), workflow.call_id());
@@ -158,9 +163,11 @@ impl Transition<'_, '_> {
         decided_by: String,
     ) -> Result<(), Refusal> {
         let Some((_, workflow)) = self.workflow() else {
+            never!("a plan is decided without a workflow");
             return Ok(());
         };
         let WorkflowPhase::AwaitingApproval { approval } = &workflow.phase else {
+            never!("a plan is decided that waits for no approval");
             return Ok(());
         };
         let approval = approval.clone();
@@ -180,8 +187,9 @@ impl Transition<'_, '_> {
                 let tasks = self.edited_tasks(&arguments)?;
                 let planned: Vec<PlannedTask> = tasks.iter().map(TaskState::planned).collect();
                 let modified = Some(plan_arguments(&tasks));
-                if let Some(workflow) = self.workflow_mut() {
-                    workflow.tasks = tasks;
+                match self.workflow_mut() {
+                    Some(workflow) => workflow.tasks = tasks,
+                    None => never!("a plan is edited without a workflow"),
                 }
                 self.close_approval(
                     &approval,
@@ -233,6 +241,7 @@ impl Transition<'_, '_> {
         tasks: Vec<PlannedTask>,
     ) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a plan is resolved without a workflow");
             return;
         };
         let plan_id = workflow.plan_id.clone();
@@ -249,6 +258,7 @@ impl Transition<'_, '_> {
     /// Nobody decided in time: the workflow ends.
     pub(crate) fn plan_expired(&mut self) {
         let now = self.world.now;
+        // A direct call has no plan.
         let Some((_, workflow)) = self.workflow() else {
             return;
         };
@@ -256,6 +266,7 @@ impl Transition<'_, '_> {
             return;
         }
         let Some(approval) = workflow.approval().cloned() else {
+            never!("a deadline without an approval");
             return;
         };
         self.close_approval(
@@ -288,7 +299,11 @@ impl Transition<'_, '_> {
                 scope,
                 why,
             } => Some((approval.clone(), *scope, *why)),
-            _ => None,
+            WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::Planning { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running
+            | WorkflowPhase::Joining { .. } => None,
         }
     }
 

@@ -26,7 +26,12 @@ impl Workflow {
             TaskRun::Open(Some(thread)) => thread
                 .said()
                 .map(|said| task.part(&format!("(unfinished) {said}"))),
-            _ => None,
+            TaskRun::Open(None)
+            | TaskRun::Pending
+            | TaskRun::Completed { .. }
+            | TaskRun::Failed { .. }
+            | TaskRun::Skipped { .. }
+            | TaskRun::Cancelled => None,
         };
         self.tasks.iter().filter_map(said).collect()
     }

@@ -91,7 +91,7 @@ impl TaskState {
     fn again(task: Task) -> Self {
         let state = match task.result {
             Some(result) if task.status == TaskStatus::Completed => TaskRun::Completed { result },
-            _ => TaskRun::Pending,
+            Some(_) | None => TaskRun::Pending,
         };
         Self {
             id: task.id,

@@ -16,6 +16,7 @@ impl Transition<'_, '_> {
     /// every input.
     pub(crate) fn advance_workflow(&mut self) {
         loop {
+            // A direct call has no tasks.
             let Some((_, workflow)) = self.workflow() else {
                 return;
             };
@@ -38,12 +39,15 @@ impl Transition<'_, '_> {
     fn start_task(&mut self, index: usize) {
         let limit_ms = self.world.limits.task_timeout_seconds * 1000;
         let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+            never!("a task starts without a workflow");
             return;
         };
         let Some(brief) = workflow.brief(index) else {
+            never!("a task starts that is not in its plan");
             return;
         };
         let Some(task) = workflow.tasks.get_mut(index) else {
+            never!("a task starts that is not in its plan");
             return;
         };
         let agent = task.agent.clone();
@@ -56,10 +60,12 @@ impl Transition<'_, '_> {
 
     /// The task has its place and begins to work.
     pub(crate) fn started(&mut self, thread: &Thread) {
+        // A turn's own thread is no task.
         let (Some(index), Some((turn, workflow))) = (thread.lane().task(), self.workflow()) else {
             return;
         };
         let Some(task) = workflow.tasks.get(index) else {
+            never!("a task has started that is not in its plan");
             return;
         };
         let started = TaskStarted {
@@ -73,10 +79,12 @@ impl Transition<'_, '_> {
 
     /// One more step of a task is done.
     pub(crate) fn progressed(&mut self, thread: &Thread, output: &ModelOutput) {
+        // A turn's own thread is no task.
         let (Some(index), Some((turn, workflow))) = (thread.lane().task(), self.workflow()) else {
             return;
         };
         let Some(task) = workflow.tasks.get(index) else {
+            never!("a task goes on that is not in its plan");
             return;
         };
         let tools: Vec<&str> = output
@@ -102,14 +110,17 @@ impl Transition<'_, '_> {
 
     pub(crate) fn task_completed(&mut self, thread: Thread, response: String) {
         let Some(index) = thread.lane().task() else {
+            never!("a thread completes as a task that is none");
             return;
         };
         let (usage, answer_id) = (thread.usage(), thread.answer_id());
         let origin = self.origin(&thread);
         let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+            never!("a task completes without a workflow");
             return;
         };
         let Some(task) = workflow.tasks.get_mut(index) else {
+            never!("a task completes that is not in its plan");
             return;
         };
         task.state = TaskRun::Completed {
@@ -118,7 +129,10 @@ impl Transition<'_, '_> {
         task.usage = usage;
         let agent = task.agent.clone();
         let is_answer = !workflow.has_open_tasks() && workflow.completed().count() == 1;
-        let Some(message_id) = answer_id else { return };
+        let Some(message_id) = answer_id else {
+            never!("a task completes without an answer");
+            return;
+        };
         let context = thread.recalled().to_vec();
         let answer = is_answer.then(|| (response.clone(), thread.warnings().to_vec()));
         let completed = TaskCompleted {
@@ -140,14 +154,17 @@ impl Transition<'_, '_> {
 
     pub(crate) fn task_failed(&mut self, thread: Thread, error: ErrorData) {
         let Some(index) = thread.lane().task() else {
+            never!("a thread fails as a task that is none");
             return;
         };
         let usage = thread.usage();
         let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+            never!("a task fails without a workflow");
             return;
         };
         let plan_id = workflow.plan_id.clone();
         let Some(task) = workflow.tasks.get_mut(index) else {
+            never!("a task fails that is not in its plan");
             return;
         };
         task.state = TaskRun::Failed {
@@ -163,6 +180,7 @@ impl Transition<'_, '_> {
         })];
         for index in workflow.skip_dependents(&task_id) {
             let Some(skipped) = workflow.tasks.get(index) else {
+                never!("a task is skipped that is not in its plan");
                 continue;
             };
             events.push(SessionEventBody::TaskSkipped(TaskSkipped {

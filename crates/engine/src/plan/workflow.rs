@@ -34,6 +34,7 @@ impl Transition<'_, '_> {
 
     pub(super) fn save_plan(&mut self, ended: Option<PlanStatus>) {
         let Some((turn, workflow)) = self.workflow() else {
+            never!("a plan is saved without a workflow");
             return;
         };
         let plan = Box::new(workflow.plan(ended));
@@ -74,14 +75,16 @@ impl Transition<'_, '_> {
     }
 
     pub(super) fn set_workflow(&mut self, workflow: Workflow) {
-        if let Some(turn) = &mut self.session.turn {
-            turn.work = TurnWork::Workflow(Box::new(workflow));
+        match &mut self.session.turn {
+            Some(turn) => turn.work = TurnWork::Workflow(Box::new(workflow)),
+            None => never!("a workflow begins outside of a turn"),
         }
     }
 
     pub(super) fn set_phase(&mut self, phase: WorkflowPhase) {
-        if let Some(workflow) = self.workflow_mut() {
-            workflow.phase = phase;
+        match self.workflow_mut() {
+            Some(workflow) => workflow.phase = phase,
+            None => never!("the phase of a workflow changes that is not there"),
         }
         self.changed = true;
     }

@@ -163,7 +163,7 @@ fn units(candidates: &[Candidate]) -> Vec<Unit> {
                     unit.rank = unit.rank.min(rank);
                 }
             }
-            _ => {
+            Some(_) | None => {
                 unit_of_call.extend(
                     message
                         .tool_calls
@@ -214,7 +214,9 @@ fn kept_places(candidates: &[Candidate], max_messages: usize, budget: usize) -> 
         let fits = match unit.rank {
             // Whatever is left of it, it is not empty.
             Rank::Last => fixed < room,
-            _ => needed <= room && unit.places.len() <= messages,
+            Rank::FirstRequest | Rank::Pinned | Rank::Other => {
+                needed <= room && unit.places.len() <= messages
+            }
         };
         match (fits, unit.rank) {
             (true, _) => kept.extend(&unit.places),

@@ -128,15 +128,18 @@ impl Transition<'_, '_> {
         {
             self.check_edit(thread, arguments)?;
         }
-        if let Some(thread) = self.take_waiting(call_id) {
-            self.decided(thread, decision, decided_by);
-        }
+        let Some(thread) = self.take_waiting(call_id) else {
+            never!("an approval is pending that no thread waits for");
+            return Ok(());
+        };
+        self.decided(thread, decision, decided_by);
         Ok(())
     }
 
     /// What a person wrote passes the same checks as what the model wrote.
     fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
         let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
+            never!("a tool call is edited that waits for no approval");
             return Ok(());
         };
         if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
@@ -166,12 +169,13 @@ impl Transition<'_, '_> {
         let checked = self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
         match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
             Ok(Verdict::Ask(ask)) => ask.reason,
-            _ => before,
+            Ok(Verdict::Allow) | Err(_) => before,
         }
     }
 
     fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
         let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+            never!("a tool call is decided that waits for no approval");
             return self.put(thread);
         };
         match decision {
@@ -284,6 +288,7 @@ impl Transition<'_, '_> {
     }
 
     fn remember(&mut self, key: Option<RememberKey>) {
+        // Some calls are asked about each time.
         let Some(key) = key else { return };
         if self.session.remembered.contains(&key) {
             return;
@@ -297,6 +302,7 @@ impl Transition<'_, '_> {
     /// Nobody decided about a tool call in time.
     pub(crate) fn approval_expired(&mut self, thread: Thread) {
         let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+            never!("an approval expires that no thread waits for");
             return self.put(thread);
         };
         self.close_approval(

@@ -157,8 +157,14 @@ impl Transition<'_, '_> {
                     approval,
                     scope,
                     why,
-                } if (*scope, *why) == (wanted, reason) => Some(approval.clone()),
-                _ => None,
+                } => ((*scope, *why) == (wanted, reason)).then(|| approval.clone()),
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::AwaitingApproval { .. }
+                | ThreadPhase::AwaitingAnswer { .. }
+                | ThreadPhase::AwaitingRoom => None,
             })
     }
 
@@ -215,10 +221,17 @@ impl Transition<'_, '_> {
                     scope,
                     why,
                 } => Some((approval.clone(), *scope, *why)),
-                _ => None,
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::AwaitingApproval { .. }
+                | ThreadPhase::AwaitingAnswer { .. }
+                | ThreadPhase::AwaitingRoom => None,
             },
         );
         let Some((approval, scope, why)) = asked else {
+            never!("a budget question is pending that nobody waits for");
             return Ok(());
         };
         let standing = self.standing(scope);
@@ -258,6 +271,7 @@ impl Transition<'_, '_> {
 
     pub(crate) fn budget_expired(&mut self, thread: Thread) {
         let ThreadPhase::AwaitingBudget { approval, .. } = thread.phase.clone() else {
+            never!("a thread expires at a budget question that it does not wait for");
             return self.put(thread);
         };
         self.close_approval(

@@ -84,7 +84,7 @@ impl Transition<'_, '_> {
     ) -> Option<String> {
         match self.check_call(thread, &call.name, &call.arguments) {
             Ok((_, _, ToolArguments::AttemptCompletion { result })) => Some(result),
-            _ => None,
+            Ok(_) | Err(_) => None,
         }
     }
 
@@ -254,7 +254,13 @@ impl Transition<'_, '_> {
         let turn = self.session.turn.as_ref()?;
         let asked = turn.threads().filter_map(|thread| match &thread.phase {
             ThreadPhase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
-            _ => None,
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => None,
         });
         asked
             .min_by_key(|(seq, _)| *seq)
@@ -265,6 +271,7 @@ impl Transition<'_, '_> {
     /// thread that asked it is the result of its call.
     pub(crate) fn answered(&mut self, call_id: &CallId, text: String) {
         let Some(thread) = self.take_waiting(call_id) else {
+            never!("the answered question is not open");
             return;
         };
         self.close_call(call_id, CallStatus::Finished);
@@ -297,7 +304,15 @@ impl Transition<'_, '_> {
     ) -> Result<CallerAnswer, Refusal> {
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
             Some(ThreadPhase::AwaitingAnswer { .. }) => {}
-            Some(_) => {
+            Some(
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::AwaitingApproval { .. }
+                | ThreadPhase::AwaitingRoom
+                | ThreadPhase::AwaitingBudget { .. },
+            ) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is not a question",
@@ -394,7 +409,14 @@ impl Transition<'_, '_> {
                     "The call is a question; answer it with a message",
                 ));
             }
-            Some(_) => {
+            Some(
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingApproval { .. }
+                | ThreadPhase::AwaitingRoom
+                | ThreadPhase::AwaitingBudget { .. },
+            ) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is not approved yet",
@@ -409,25 +431,27 @@ impl Transition<'_, '_> {
         }
         let span = self.here();
         let Some(thread) = self.take_waiting(&call_id) else {
+            never!("the call that a result is for is not open");
             return Ok(CallerAnswer::Nothing);
         };
-        if let ThreadPhase::AwaitingResult { call, .. } = thread.phase.clone() {
-            let status = CallStatus::Finished;
-            let closed = Effect::CallClosed {
-                call_id,
-                status,
-                result_digest: Some(digest),
-                span: Some(span),
-            };
-            self.effects.push(closed);
-            self.note_result(&call, &result);
-            let text = match call.edited {
-                true => edited_result(&result, &call.arguments),
-                false => text_of(&result),
-            };
-            self.show_client_result(&thread, &call, result);
-            self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
-        }
+        let ThreadPhase::AwaitingResult { call, .. } = thread.phase.clone() else {
+            never!("the call that a result is for is not open");
+            self.put(thread);
+            return Ok(CallerAnswer::Nothing);
+        };
+        self.effects.push(Effect::CallClosed {
+            call_id,
+            status: CallStatus::Finished,
+            result_digest: Some(digest),
+            span: Some(span),
+        });
+        self.note_result(&call, &result);
+        let text = match call.edited {
+            true => edited_result(&result, &call.arguments),
+            false => text_of(&result),
+        };
+        self.show_client_result(&thread, &call, result);
+        self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
         self.next_call(thread);
         Ok(CallerAnswer::Span(span))
     }

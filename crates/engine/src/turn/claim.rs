@@ -45,7 +45,14 @@ impl Transition<'_, '_> {
                     "The call is not approved yet",
                 ));
             }
-            Some(_) => {
+            Some(
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingAnswer { .. }
+                | ThreadPhase::AwaitingRoom
+                | ThreadPhase::AwaitingBudget { .. },
+            ) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is not one that a client runs",
@@ -106,6 +113,7 @@ impl Transition<'_, '_> {
         }
         while let Some(lane) = self.claimed_by(client_id) {
             let Some(thread) = self.take_thread(lane) else {
+                never!("the thread of a claimed call is not in its turn");
                 break;
             };
             self.lease_lapsed(thread);
@@ -131,6 +139,7 @@ impl Transition<'_, '_> {
             ..
         } = thread.phase.clone()
         else {
+            never!("a lease lapses that nobody holds");
             return self.put(thread);
         };
         let OpenCall { call_id, tool, .. } = &call;

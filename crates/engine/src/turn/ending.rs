@@ -124,7 +124,7 @@ impl Transition<'_, '_> {
             Some(_) if self.session.current != orchestrator() => {
                 self.switch(turn, orchestrator(), reason.to_owned(), None);
             }
-            _ => self.session.current = orchestrator(),
+            Some(_) | None => self.session.current = orchestrator(),
         }
     }
 
@@ -146,7 +146,12 @@ impl Transition<'_, '_> {
         if thread.steps == 0 {
             return;
         }
-        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else {
+        // An agent that left the team has no memory any more.
+        if self.world.team.get(&thread.agent).is_none() {
+            return;
+        }
+        let Some(turn) = &self.session.turn else {
+            never!("a thread ends after its turn");
             return;
         };
         let task = self.task_of(thread).and_then(|origin| origin.task_id);
@@ -207,6 +212,7 @@ impl Transition<'_, '_> {
 
     fn cancel_turn(&mut self) -> TurnStatus {
         let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            never!("there is no turn to cancel");
             return TurnStatus::Cancelled;
         };
         if self.in_workflow() {
@@ -308,6 +314,7 @@ impl Transition<'_, '_> {
     /// Ends a workflow before its time, with everything in it.
     pub(crate) fn end_workflow_early(&mut self, error: ErrorData) {
         let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            never!("there is no workflow to end");
             return;
         };
         self.note_error(&error.message);

@@ -233,6 +233,7 @@ impl Transition<'_, '_> {
         let waiting: Vec<Lane> = threads.filter(waits).map(Thread::lane).collect();
         for lane in waiting {
             let Some(thread) = self.take_thread(lane) else {
+                never!("a thread that waits for room is not in its turn");
                 continue;
             };
             match self.would_wait(&thread.agent, self.step_size(&thread)) {
@@ -243,6 +244,7 @@ impl Transition<'_, '_> {
     }
 
     fn give_workflow_room(&mut self) {
+        // Nothing of the workflow itself waits for room.
         let Some(WorkflowPhase::AwaitingRoom { next }) = self.workflow_phase() else {
             return;
         };
@@ -297,7 +299,13 @@ impl Transition<'_, '_> {
                     .saturating_add(repair)
                     .saturating_add(self.earlier_tokens(before))
             }
-            _ => 0,
+            WorkflowPhase::AwaitingBudget { .. }
+            | WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running => {
+                never!("a workflow makes no model call in this phase");
+                0
+            }
         };
         let prompt_tokens = ORCHESTRATOR_PROMPT_TOKENS
             .saturating_add(request)

@@ -85,6 +85,7 @@ impl Transition<'_, '_> {
             .as_ref()
             .map(|turn| turn.message_id.clone())
         else {
+            never!("a direct call is shown outside of a turn");
             return;
         };
         self.session.current = agent.clone();
@@ -338,6 +339,7 @@ impl Transition<'_, '_> {
     /// word.
     pub(crate) fn show_completed(&mut self, thread: &Thread, response: String, success: bool) {
         let Some(message_id) = thread.answer_id.clone() else {
+            never!("a thread completed without an answer");
             return;
         };
         let completed = TaskCompleted {

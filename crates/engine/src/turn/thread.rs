@@ -153,7 +153,12 @@ impl ThreadPhase {
             Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => {
                 Some(approval)
             }
-            _ => None,
+            Self::Routing { .. }
+            | Self::Queued
+            | Self::Thinking { .. }
+            | Self::AwaitingResult { .. }
+            | Self::AwaitingAnswer { .. }
+            | Self::AwaitingRoom => None,
         }
     }
 
@@ -245,7 +250,12 @@ impl Thread {
         let (step, attempt) = match self.phase {
             ThreadPhase::Routing { attempt, .. } => (0, attempt),
             ThreadPhase::Thinking { attempt, .. } => (self.steps, attempt),
-            _ => return None,
+            ThreadPhase::Queued
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => return None,
         };
         Some(ModelCallId {
             turn: self.turn,
@@ -259,7 +269,13 @@ impl Thread {
     pub fn awaited(&self) -> Option<&MessageId> {
         match &self.phase {
             ThreadPhase::Thinking { message_id, .. } => Some(message_id),
-            _ => None,
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => None,
         }
     }
 }

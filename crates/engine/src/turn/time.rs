@@ -39,6 +39,7 @@ impl Transition<'_, '_> {
             thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
         }
         self.release(thread);
+        // Outside of a project, and while it waits for somebody, a thread holds no slot.
         let Some(agent) = thread.slot.take() else {
             return;
         };
@@ -56,10 +57,12 @@ impl Transition<'_, '_> {
             turn.threads()
                 .any(|thread| thread.model_call() == Some(call))
         };
+        // Nobody awaits the call any more.
         if !self.session.turn.as_ref().is_some_and(wanted) {
             return CallerAnswer::Nothing;
         }
         let Some(mut thread) = self.take_thread(call.lane) else {
+            never!("a thread that awaits a model call is not in its turn");
             return CallerAnswer::Nothing;
         };
         match (waits, thread.since) {
@@ -73,7 +76,8 @@ impl Transition<'_, '_> {
                 thread.since = Some(self.world.now);
                 self.changed = true;
             }
-            _ => {}
+            // The clock stands or runs already.
+            (true, None) | (false, Some(_)) | (false, None) => {}
         }
         self.put(thread);
         CallerAnswer::Nothing
@@ -81,6 +85,7 @@ impl Transition<'_, '_> {
 
     /// The clock of a thread stands still while its model's server keeps it waiting.
     pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
+        // The turn can have ended while its model call was under way.
         let Some(turn) = &mut self.session.turn else {
             return CallerAnswer::Nothing;
         };
