@@ -144,6 +144,7 @@ impl Transition<'_, '_> {
             agent: orchestrator(),
             purpose,
             max_tokens,
+            recall: None,
         };
         self.effects.push(Effect::CallModel(call));
     }

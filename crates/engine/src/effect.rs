@@ -8,7 +8,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Budget, Lane, Repair, Spending};
+use crate::{Budget, Lane, Repair, Spending, ThreadEnd};
 
 /// The outcome of an accepted input.
 #[derive(Debug, Default)]
@@ -82,9 +82,45 @@ pub enum Effect {
         turn: TurnId,
         plan: Box<Plan>,
     },
-    /// What a model call used, in a project; [`crate::Space::spend`] has heard of it.
+    /// A thread takes a free slot at the agent. `begun`: the agent accepted the work before, so it
+    /// takes it also when it takes no new work.
+    TakeSlot {
+        lane: Lane,
+        agent: AgentName,
+        begun: bool,
+    },
+    /// A thread queues for a slot at the agent; `Input::SlotGranted` or `Input::SlotLost` follows.
+    QueueForSlot {
+        lane: Lane,
+        agent: AgentName,
+        begun: bool,
+    },
+    /// A thread gives its slot back, or leaves the queue for one, whichever it has there, so that no
+    /// grant follows. What was set aside for it is free again.
+    LeaveSlot {
+        lane: Lane,
+        agent: AgentName,
+        /// Absent for a thread that only waits for somebody.
+        ended: Option<ThreadEnd>,
+    },
+    /// Accepted work was refused, because the agent's queue is full.
+    AgentQueueFull {
+        agent: AgentName,
+    },
+    /// Sets aside what the lane's next model call may cost the project, until `SpendBudget`.
+    ReserveBudget {
+        lane: Lane,
+        spending: Spending,
+    },
+    /// The lane's model call ended and used this of the project's budget; what was set aside for it
+    /// is free again.
+    SpendBudget {
+        lane: Lane,
+        used: Spending,
+    },
+    /// What a model call used, in a project, for the books.
     Spent(AgentSpending),
-    /// The project's budget changes; [`crate::Space::set_budget`] has heard of it.
+    /// The project's limits from now on.
     ProjectBudget {
         budget: Budget,
         /// How much of it approvals added.
@@ -126,7 +162,7 @@ pub struct Interaction {
     pub text: String,
 }
 
-/// An event of either realm.
+/// An event of either kind of session.
 #[derive(Debug, Clone)]
 pub enum EventBody {
     Chunk(ChunkBody),
@@ -306,6 +342,18 @@ pub struct ModelCall {
     pub purpose: Purpose,
     /// The longest answer that a budget has room for; absent where none bounds it.
     pub max_tokens: Option<u32>,
+    /// Set where the agent begins with this call: its memory is searched first, and what was found is
+    /// part of the prompt and of the call's outcome.
+    pub recall: Option<RecallAbout>,
+}
+
+/// What an agent's memory is searched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecallAbout {
+    /// The message that the turn answers.
+    Request(MessageId),
+    /// What the task's thread was told at its start.
+    Task(TaskOrigin),
 }
 
 #[derive(Debug, Clone)]

@@ -137,7 +137,10 @@ pub struct KnownCall {
     pub span: Option<crate::EventRange>,
 }
 
-/// Why an input was not taken. The session is unchanged.
+/// The detail that names the agent.
+const AGENT: &str = "agent";
+
+/// Why an input was not accepted. The session is unchanged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -153,6 +156,18 @@ impl Refusal {
             message: message.into(),
             details: Map::new(),
         }
+    }
+
+    /// The agent that the input names takes no work.
+    pub(crate) fn of_agent(agent: &AgentName, closed: AgentClosed) -> Self {
+        Self::new(closed.code, closed.why)
+            .with(AGENT, agent.as_str())
+            .with("retry_after_seconds", closed.retry_after_seconds)
+    }
+
+    /// Whether it was refused because the queue of the agent that it names is full.
+    pub fn is_agent_queue_full(&self) -> bool {
+        self.code == ErrorCode::QueueFull && self.details.contains_key(AGENT)
     }
 
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {

@@ -36,7 +36,7 @@ pub use compaction::Summary;
 pub use effect::{
     AgentSpending, Applied, Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer,
     Decided, DecisionRecord, Effect, EventBody, EventRange, EventRecord, Interaction,
-    MessageRecord, ModelCall, ModelCallId, Purpose, SwitchRecord,
+    MessageRecord, ModelCall, ModelCallId, Purpose, RecallAbout, SwitchRecord,
 };
 pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
@@ -49,8 +49,8 @@ pub use prompt::{
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::Session;
 pub use space::{
-    AgentClosed, Budget, BudgetState, Lane, NoSpace, ReserveFn, Slot, Spending, ThreadEnd,
-    WorkOutcome, WorkerSpace,
+    AgentClosed, AgentFacts, AgentSlots, Budget, BudgetState, Gate, Lane, SpaceSnapshot, Spending,
+    TeamFacts, ThreadEnd, TokenPrice, WorkOutcome,
 };
 pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
 pub use world::{

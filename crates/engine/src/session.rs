@@ -11,6 +11,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
+use crate::space::WorkingSpace;
 use crate::turn::{LateCall, ThreadPhase, Turn};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
@@ -114,9 +115,11 @@ impl Session {
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
+        let space = WorkingSpace::new(std::mem::take(&mut world.space));
         let mut step = Transition {
             session: self,
             world,
+            space,
             effects: Vec::new(),
             changed: false,
         };
@@ -306,6 +309,8 @@ impl Session {
 pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
+    /// The worker space with what the step has decided so far.
+    pub space: WorkingSpace,
     pub effects: Vec<Effect>,
     /// Set where the state changes without an effect.
     pub changed: bool,
@@ -403,16 +408,14 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// An agent that takes no work is said before the message is taken.
+    /// A message to an agent that takes no work is refused before it is accepted.
     fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
         if self.session.kind == SessionKind::Runtime {
             return Ok(());
         }
-        self.world.space.check(agent).map_err(|closed| {
-            Refusal::new(closed.code, closed.why)
-                .with("agent", agent.as_str())
-                .with("retry_after_seconds", closed.retry_after_seconds)
-        })
+        self.space
+            .check(agent)
+            .map_err(|closed| Refusal::of_agent(agent, closed))
     }
 
     fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {

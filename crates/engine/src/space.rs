@@ -1,8 +1,21 @@
-//! What a session sees of its project's worker space: places at agents, prices, budgets, who could
+//! What a session sees of its project's worker space: slots at agents, prices, budgets, who could
 //! run a tool.
+//!
+//! A step gets a [`SpaceSnapshot`] and decides on it. What it decides leaves as effects
+//! ([`crate::Effect::TakeSlot`] and the others); the runtime performs them before any other session
+//! of the project decides, so they find the space as the snapshot showed it.
 
-use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
+mod facts;
+mod working;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use codelab_protocol::{AgentName, ErrorCode};
 use serde::{Deserialize, Serialize};
+
+pub use facts::{AgentFacts, TeamFacts, TokenPrice};
+pub(crate) use working::{Slot, WorkingSpace};
 
 /// One thread of work within a turn: 0 is the turn's own, the tasks of a plan count from 1.
 #[derive(
@@ -20,7 +33,7 @@ impl Lane {
         Self(index as u32 + 1)
     }
 
-    /// The place of the task in its plan.
+    /// The index of the task in its plan.
     pub fn task(self) -> Option<usize> {
         self.0
             .checked_sub(1)
@@ -29,12 +42,61 @@ impl Lane {
     }
 }
 
-/// The answer to asking for a place at an agent.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Slot {
-    Granted(AgentStatus),
-    /// All places are taken; `Input::PlaceGranted` follows.
-    Queued,
+/// The worker space at the moment of a step, as far as the session can see it. The default is the
+/// space of a session that belongs to no project.
+#[derive(Debug, Clone, Default)]
+pub struct SpaceSnapshot {
+    /// Every agent that is known to the project's bus.
+    pub slots: BTreeMap<AgentName, AgentSlots>,
+    /// The agents at which this session's threads hold a slot or wait for one. After a restart there
+    /// is none, whatever the threads' state says.
+    pub held: BTreeMap<Lane, AgentName>,
+    /// The project's limits.
+    pub budget: Budget,
+    /// How much of the limits approvals added since a person last set them.
+    pub granted: Spending,
+    pub spent: Spending,
+    /// Set aside for the model calls of other sessions.
+    pub others_reserved: Spending,
+    /// Set aside for the model calls of this session.
+    pub reserved: BTreeMap<Lane, Spending>,
+    pub facts: Arc<TeamFacts>,
+    /// Tokens that a task of an agent used on average of late; absent for one that did none.
+    pub usual_tokens: Arc<BTreeMap<AgentName, u64>>,
+    /// Whether a client is there that could run a tool.
+    pub client_attached: bool,
+}
+
+/// An agent's slots, and whether it takes work.
+#[derive(Debug, Clone)]
+pub struct AgentSlots {
+    /// Tasks that the agent works on at once.
+    pub limit: u64,
+    pub active: u64,
+    pub waiting: u64,
+    /// Of the active and waiting ones: those that earlier inputs of the same commit gave back. They
+    /// are free once that is stored.
+    pub leaving: u64,
+    /// Tasks that may wait before a new one is refused.
+    pub new_queue: u64,
+    /// Tasks that may wait before an accepted one is refused.
+    pub accepted_queue: u64,
+    /// For new work.
+    pub for_new: Gate,
+    /// For work that the agent accepted before.
+    pub for_begun: Gate,
+    /// The agent failed again and again, and has not succeeded since.
+    pub is_failing: bool,
+}
+
+/// Whether an agent takes work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    Open,
+    /// One task may try the agent; then it is closed like this until that task ends.
+    Trial {
+        then: AgentClosed,
+    },
     Closed(AgentClosed),
 }
 
@@ -44,6 +106,24 @@ pub struct AgentClosed {
     pub code: ErrorCode,
     pub why: String,
     pub retry_after_seconds: u64,
+}
+
+impl AgentClosed {
+    fn not_registered() -> Self {
+        Self {
+            code: ErrorCode::AgentUnavailable,
+            why: "The agent takes no task: it is not registered".to_owned(),
+            retry_after_seconds: 30,
+        }
+    }
+
+    fn queue_full() -> Self {
+        Self {
+            code: ErrorCode::QueueFull,
+            why: "The agent takes no task: its queue is full".to_owned(),
+            retry_after_seconds: 1,
+        }
+    }
 }
 
 /// How a thread of work ended.
@@ -90,7 +170,7 @@ impl Budget {
     }
 }
 
-/// How a budget stands.
+/// A budget and what is used of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BudgetState {
     pub budget: Budget,
@@ -99,105 +179,4 @@ pub struct BudgetState {
     pub spent: Spending,
     /// Set aside for the model calls under way.
     pub reserved: Spending,
-}
-
-/// Decides what to set aside, given how the budget stands without the asking lane; `None` sets
-/// nothing aside.
-pub type ReserveFn<'a> = dyn FnMut(&BudgetState) -> Option<Spending> + 'a;
-
-/// The worker space, as the engine asks it. What changes in a step that is not committed is taken
-/// back by the runtime; places and what is set aside do not outlive their owner, so a recovered
-/// session asks for them anew.
-pub trait WorkerSpace {
-    /// Whether the agent takes work now.
-    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed>;
-    /// Asks for a place at the agent. `begun`: it accepted this work before, so it takes it also
-    /// when it takes no new work.
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot;
-    /// Gives the place back, or leaves the queue for one, whichever the lane has there, so that no
-    /// grant follows; says how the agent stands then. After a restart there may be nothing to give
-    /// back.
-    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<ThreadEnd>) -> AgentStatus;
-    /// Sets aside what the lane's next model call may cost the project, until `spend`. Nobody
-    /// else's call comes between the look and the decision. `Input::RoomChanged` follows when more
-    /// is left than a call that found no room saw.
-    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>);
-    /// The lane's model call ended and used this; what was set aside for it is free again.
-    fn spend(&mut self, lane: Lane, used: Spending);
-    /// How the project's budget stands.
-    fn standing(&self) -> BudgetState;
-    /// The project's limits from now on, also for the rest of this step, and how much of them
-    /// approvals added.
-    fn set_budget(&mut self, budget: Budget, granted: Spending);
-    /// What the agent's tasks used of late; `None` when it has done none.
-    fn usual_tokens(&self, agent: &AgentName) -> Option<u64>;
-    /// What so many tokens of the agent's model cost, where that is known.
-    fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64>;
-    /// The model that the agent's calls go to.
-    fn model_of(&self, agent: &AgentName) -> String;
-    /// What a call of the agent's model costs, of so many tokens each way, where that is known.
-    fn call_cost_usd(
-        &self,
-        agent: &AgentName,
-        prompt_tokens: u64,
-        answer_tokens: u64,
-    ) -> Option<f64>;
-    /// What the agent's own prompt and its tools take in every call, by the estimate.
-    fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64;
-    /// Whether a client is there that could run a tool.
-    fn client_attached(&self) -> bool;
-}
-
-/// For sessions that belong to no project.
-#[derive(Debug, Default)]
-pub struct NoSpace;
-
-impl WorkerSpace for NoSpace {
-    fn check(&self, _: &AgentName) -> Result<(), AgentClosed> {
-        Ok(())
-    }
-
-    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Slot {
-        Slot::Granted(AgentStatus::Processing)
-    }
-
-    fn leave(&mut self, _: Lane, _: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
-        AgentStatus::Idle
-    }
-
-    fn reserve(&mut self, _: Lane, fit: &mut ReserveFn<'_>) {
-        fit(&BudgetState::default());
-    }
-
-    fn spend(&mut self, _: Lane, _: Spending) {}
-
-    fn standing(&self) -> BudgetState {
-        BudgetState::default()
-    }
-
-    fn set_budget(&mut self, _: Budget, _: Spending) {}
-
-    fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
-        None
-    }
-
-    fn price_usd(&self, _: &AgentName, _: u64) -> Option<f64> {
-        None
-    }
-
-    fn model_of(&self, _: &AgentName) -> String {
-        String::new()
-    }
-
-    fn call_cost_usd(&self, _: &AgentName, _: u64, _: u64) -> Option<f64> {
-        Some(0.0)
-    }
-
-    fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {
-        0
-    }
-
-    fn client_attached(&self) -> bool {
-        false
-    }
 }

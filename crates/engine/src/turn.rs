@@ -8,8 +8,10 @@ mod budget;
 mod call;
 mod claim;
 mod ending;
+mod question;
 mod reservation;
 mod show;
+mod slots;
 mod thread;
 mod time;
 
@@ -33,7 +35,8 @@ use crate::prompt::without_middle;
 use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
-    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, orchestrator, routing,
+    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout,
+    orchestrator, routing,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -320,16 +323,19 @@ impl Transition<'_, '_> {
             never!("a thread asks for a model call in a phase that has none");
             return;
         };
-        let (agent, purpose) = match &thread.phase {
-            ThreadPhase::Routing { text, .. } => {
-                (orchestrator(), Purpose::Classify { text: text.clone() })
-            }
+        let (agent, purpose, recall) = match &thread.phase {
+            ThreadPhase::Routing { text, .. } => (
+                orchestrator(),
+                Purpose::Classify { text: text.clone() },
+                None,
+            ),
             ThreadPhase::Thinking { message_id, .. } => (
                 thread.agent.clone(),
                 Purpose::Step {
                     message_id: message_id.clone(),
                     origin: self.origin(thread),
                 },
+                self.recall_for(thread),
             ),
             ThreadPhase::Queued
             | ThreadPhase::AwaitingResult { .. }
@@ -346,7 +352,22 @@ impl Transition<'_, '_> {
             agent,
             purpose,
             max_tokens,
+            recall,
         }));
+    }
+
+    /// In a project each agent has a memory, and is reminded once, when it begins.
+    fn recall_for(&self, thread: &Thread) -> Option<RecallAbout> {
+        if self.session.kind == SessionKind::Runtime || thread.steps != thread.begins_with {
+            return None;
+        }
+        match self.task_of(thread) {
+            Some(origin) => Some(RecallAbout::Task(origin)),
+            None => {
+                let turn = self.session.turn.as_ref()?;
+                Some(RecallAbout::Request(turn.message_id.clone()))
+            }
+        }
     }
 
     /// Takes a thread out of the turn; `put` brings it back. A lane that a late input names can be

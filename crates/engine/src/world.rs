@@ -4,7 +4,7 @@ use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
 
 use crate::prompt::CUT_MARK_BYTES;
-use crate::{PromptLimits, Team, WorkerSpace};
+use crate::{PromptLimits, SpaceSnapshot, Team};
 
 pub struct World<'a> {
     pub now: Timestamp,
@@ -12,8 +12,9 @@ pub struct World<'a> {
     pub team: &'a Team,
     pub limits: &'a SessionLimits,
     pub policy: &'a Policy,
-    /// The worker space of the session's project; [`crate::NoSpace`] in the runtime realm.
-    pub space: &'a mut dyn WorkerSpace,
+    /// The worker space of the session's project; the default for a session of no project. A step
+    /// takes it: the next one needs a new snapshot.
+    pub space: SpaceSnapshot,
     /// The server stops: the model calls of this step are not made before it is back.
     pub stopping: bool,
 }

@@ -10,6 +10,7 @@ mod it {
     mod chat;
     mod kit;
     mod prompts;
+    mod recall;
     mod results;
     mod scripts;
     mod simulation;

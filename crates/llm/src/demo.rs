@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{Model, ModelDescription, StreamListener, StreamedPart};
+use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
 use language::Language;
 use reading::{RequestKind, ToolOutcome};
 
@@ -75,12 +75,8 @@ impl Model for DemoModel {
         .boxed()
     }
 
-    fn price_usd(&self, _: &str, _: u64) -> Option<f64> {
-        Some(0.0)
-    }
-
-    fn call_cost_usd(&self, _: &str, _: u64, _: u64) -> Option<f64> {
-        Some(0.0)
+    fn price(&self, _: &str) -> Option<Price> {
+        Price::per_million(0.0, 0.0)
     }
 
     fn describe(&self) -> ModelDescription {

@@ -46,13 +46,9 @@ pub trait Model: Send + Sync {
         hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
-    /// What so many tokens of the model that an agent asks for would cost, half of them written by
-    /// it. `None` when the price of the model that is really called is not known.
-    fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64>;
-
-    /// What a call of the model that an agent asks for would cost, of so many tokens each way.
-    /// `None` as with `price_usd`.
-    fn call_cost_usd(&self, asked: &str, prompt_tokens: u64, answer_tokens: u64) -> Option<f64>;
+    /// What the tokens of the model that an agent asks for cost. `None` when the price of the model
+    /// that is really called is not known.
+    fn price(&self, asked: &str) -> Option<Price>;
 
     fn describe(&self) -> ModelDescription;
 }

@@ -24,6 +24,16 @@ impl Price {
             output_usd,
         })
     }
+
+    /// Of a million tokens that the model reads.
+    pub fn input_usd(self) -> f64 {
+        self.input_usd
+    }
+
+    /// Of a million tokens that the model writes.
+    pub fn output_usd(self) -> f64 {
+        self.output_usd
+    }
 }
 
 /// List prices of common models, under the configured ones (`prices.<model>`). Models' names are
@@ -52,13 +62,8 @@ impl PriceTable {
         Some((input + output) / TOKENS_PER_UNIT)
     }
 
-    /// What this many tokens would cost, half of them written by the model.
-    pub fn estimate(&self, model: &str, tokens: u64) -> Option<f64> {
-        let price = self.price(model)?;
-        Some(tokens as f64 * (price.input_usd + price.output_usd) / 2.0 / TOKENS_PER_UNIT)
-    }
-
-    fn price(&self, model: &str) -> Option<Price> {
+    /// What the model's tokens cost, where that is known.
+    pub fn price(&self, model: &str) -> Option<Price> {
         let model = model.to_lowercase();
         if let Some(price) = self.configured.get(&model) {
             return Some(*price);
@@ -196,8 +201,8 @@ mod tests {
         assert_eq!(million("gpt-4-0613", &table), Some(3.0));
         assert_eq!(million("GPT-4-0613", &table), Some(3.0));
         assert_eq!(million("llama3:8b", &table), Some(0.0));
-        assert_eq!(table.estimate("gpt-4", 1_000_000), Some(1.5));
-        assert_eq!(table.estimate("unknown", 1), None);
+        assert_eq!(table.price("gpt-4"), Some(price(1.0, 2.0)));
+        assert_eq!(table.price("unknown"), None);
         assert_eq!(Price::per_million(-1.0, 0.0), None);
         assert_eq!(Price::per_million(f64::NAN, 0.0), None);
     }

@@ -16,13 +16,41 @@ use std::time::Duration;
 use codelab_protocol::{AgentMetrics, AgentName, AgentStatus};
 use tokio::sync::oneshot;
 
-use agent::{Admission, AgentPresence, BusAgent, Ticket};
+use agent::{AgentPresence, BusAgent, EntryTicket, Ticket};
 
 /// Handles to one bus are clones of each other.
 #[derive(Debug, Clone)]
 pub struct Bus {
     limits: BusLimits,
     agents: Arc<Mutex<BTreeMap<AgentName, Arc<BusAgent>>>>,
+    admission: Admission,
+}
+
+/// Held by whoever looks at the slots and then takes some. Tasks that end free slots meanwhile, but
+/// nobody takes one, and no agent takes less work than before. Taken before all other locks of the
+/// bus.
+pub(crate) type Admission = Arc<Mutex<()>>;
+
+/// An agent's slots at one moment, and whether it takes work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotUse {
+    pub concurrency_limit: usize,
+    pub active: usize,
+    pub waiting: usize,
+    pub for_new: Result<Entry, Unavailable>,
+    pub for_begun: Result<Entry, Unavailable>,
+    /// It failed again and again, and has not succeeded since.
+    pub is_failing: bool,
+}
+
+/// How a task may enter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Free,
+    /// As the one task that tries a failing agent; then it is closed like this.
+    Trial {
+        then: Unavailable,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +151,26 @@ impl Bus {
         Self {
             limits,
             agents: Arc::default(),
+            admission: Admission::default(),
         }
+    }
+
+    /// Nobody else takes a slot, and no agent is taken out of service, while this is held.
+    pub(crate) fn admission(&self) -> MutexGuard<'_, ()> {
+        agent::locked(&self.admission)
+    }
+
+    /// All agents that are known. Under [`Self::admission`] a slot that is free stays free.
+    pub(crate) fn slot_use(&self) -> Vec<(AgentName, SlotUse)> {
+        let agents = self.agents();
+        agents
+            .iter()
+            .map(|(name, agent)| (name.clone(), agent.slot_use()))
+            .collect()
+    }
+
+    pub(crate) fn limits(&self) -> BusLimits {
+        self.limits
     }
 
     /// Makes the agent available, with room for at least one task. Registering again sets the new
@@ -137,6 +184,7 @@ impl Bus {
     /// tasks, those that wait for a slot, and those that come back after they waited for somebody.
     /// Counts stay.
     pub fn deregister(&self, name: &AgentName) -> Draining {
+        let _admission = self.admission();
         let agent = self.agents().get(name).cloned();
         Draining {
             rest: agent.map(|agent| (agent.deregister(), agent)),
@@ -150,11 +198,18 @@ impl Bus {
     }
 
     fn known(&self, name: &AgentName, concurrency_limit: u32, presence: AgentPresence) {
+        let _admission = self.admission();
         let mut agents = self.agents();
         match agents.get(name) {
             Some(agent) => agent.become_known(concurrency_limit, presence),
             None => {
-                let agent = BusAgent::new(name.clone(), self.limits, concurrency_limit, presence);
+                let agent = BusAgent::new(
+                    name.clone(),
+                    self.limits,
+                    concurrency_limit,
+                    presence,
+                    Arc::clone(&self.admission),
+                );
                 agents.insert(name.clone(), Arc::new(agent));
             }
         }
@@ -163,6 +218,7 @@ impl Bus {
     /// Refuses whatever waits or comes until the agent is registered again; active tasks go on.
     /// Counts stay.
     pub fn close(&self, name: &AgentName) -> Draining {
+        let _admission = self.admission();
         let agent = self.agents().get(name).cloned();
         Draining {
             rest: agent.map(|agent| (agent.close(), agent)),
@@ -172,6 +228,7 @@ impl Bus {
     /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on,
     /// uncounted.
     pub fn remove(&self, name: &AgentName) -> Draining {
+        let _admission = self.admission();
         let agent = self.agents().remove(name);
         Draining {
             rest: agent.map(|agent| (agent.remove(), agent)),
@@ -180,6 +237,7 @@ impl Bus {
 
     /// Forgets all agents.
     pub fn clear(&self) {
+        let _admission = self.admission();
         for agent in std::mem::take(&mut *self.agents()).into_values() {
             agent.remove();
         }
@@ -211,8 +269,8 @@ impl Bus {
             .agent(name)
             .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
         Ok(match agent.enter(begun)? {
-            Admission::Active(ticket) => BusEntry::Now(Permit { agent, ticket }),
-            Admission::Queued(ticket, granted) => BusEntry::Later(WaitingTask {
+            EntryTicket::Active(ticket) => BusEntry::Now(Permit { agent, ticket }),
+            EntryTicket::Queued(ticket, granted) => BusEntry::Later(WaitingTask {
                 slot: Some((agent, ticket)),
                 granted,
             }),
@@ -270,7 +328,7 @@ impl BusEntry {
     }
 }
 
-/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted
+/// A task in an agent's queue. Dropping it leaves the queue, also when the slot was granted
 /// but not yet taken.
 #[derive(Debug)]
 pub struct WaitingTask {

@@ -266,6 +266,13 @@ impl PreparedCommit {
                 });
             }
             Effect::CallModel(call) => self.calls.push(call),
+            // Performed in the worker space when they were decided.
+            Effect::TakeSlot { .. }
+            | Effect::QueueForSlot { .. }
+            | Effect::LeaveSlot { .. }
+            | Effect::AgentQueueFull { .. }
+            | Effect::ReserveBudget { .. }
+            | Effect::SpendBudget { .. } => {}
         }
         Ok(())
     }

@@ -256,7 +256,7 @@ impl Owner {
             Err(RuntimeError::NotStored(error)) if !matches!(error, StoreError::AlreadyExists) => {
                 Some(Err(RuntimeError::NotStored(error)))
             }
-            _ => None,
+            Ok(_) | Err(_) => None,
         }
     }
 

@@ -274,7 +274,11 @@ impl Runtime {
         let taken = self.by_client(session, &client_id, result).await?;
         Ok(match taken.answer {
             CallerAnswer::Repeat(_) => ResultAccepted::Duplicate,
-            _ => ResultAccepted::New,
+            CallerAnswer::Nothing
+            | CallerAnswer::Span(_)
+            | CallerAnswer::Answered(_)
+            | CallerAnswer::Now(_)
+            | CallerAnswer::Claimed => ResultAccepted::New,
         })
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
-pub(crate) use slots::{HeldSlots, SlotChanges, StepSpace};
+pub(crate) use slots::{HeldSlots, SlotChanges};
 pub use spaces::SpaceKey;
 pub(crate) use spaces::Spaces;
 pub(crate) use team::{AGENTS_PAGE, TeamSnapshot};

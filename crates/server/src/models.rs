@@ -43,6 +43,6 @@ impl KnownModels {
         self.overridden
             || model == self.default
             || self.mapped.contains(&model.to_lowercase())
-            || self.prices.estimate(model, 1).is_some()
+            || self.prices.price(model).is_some()
     }
 }

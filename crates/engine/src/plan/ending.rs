@@ -213,7 +213,7 @@ impl Transition<'_, '_> {
             }
         }
         if workflow.reserved.take().is_some() {
-            self.world.space.spend(Lane::OWN, Spending::default());
+            self.spend_budget(Lane::OWN, Spending::default());
         }
     }
 

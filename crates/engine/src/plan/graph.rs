@@ -7,7 +7,7 @@ use petgraph::graphmap::DiGraphMap;
 
 use super::{TaskRun, TaskState};
 use crate::world::{MAX_DESCRIPTION_BYTES, MAX_TASKS};
-use crate::{Team, WorkerSpace};
+use crate::{SpaceSnapshot, Team};
 
 /// Tokens of a task whose size the planner did not say.
 const DEFAULT_TASK_TOKENS: u64 = 2_000;
@@ -18,7 +18,7 @@ const MAX_TASK_TOKENS: u64 = 10_000_000;
 pub(crate) fn checked(
     tasks: Vec<PlannedTask>,
     team: &Team,
-    space: &dyn WorkerSpace,
+    space: &SpaceSnapshot,
 ) -> Result<Vec<TaskState>, String> {
     if tasks.is_empty() {
         return Err("the plan has no tasks".to_owned());
@@ -49,7 +49,7 @@ pub(crate) fn checked(
     Ok(checked)
 }
 
-fn state(task: PlannedTask, team: &Team, space: &dyn WorkerSpace) -> Result<TaskState, String> {
+fn state(task: PlannedTask, team: &Team, space: &SpaceSnapshot) -> Result<TaskState, String> {
     let description = task.description.trim().to_owned();
     if description.is_empty() {
         return Err(format!("task {} has no description", task.id));
@@ -69,7 +69,7 @@ fn state(task: PlannedTask, team: &Team, space: &dyn WorkerSpace) -> Result<Task
     })?;
     let planned = (task.estimated_tokens > 0).then(|| task.estimated_tokens.min(MAX_TASK_TOKENS));
     let estimated_tokens = estimated_tokens(&agent, planned, space);
-    let estimated_cost_usd = space.price_usd(&agent, estimated_tokens);
+    let estimated_cost_usd = space.task_usd(&agent, estimated_tokens);
     let mut depends_on = task.depends_on;
     depends_on.sort();
     depends_on.dedup();
@@ -87,7 +87,7 @@ fn state(task: PlannedTask, team: &Team, space: &dyn WorkerSpace) -> Result<Task
 
 /// The larger of what the planner says and what the agent's tasks usually need: a person who
 /// approves a cost should not meet a larger one.
-fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn WorkerSpace) -> u64 {
+fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &SpaceSnapshot) -> u64 {
     planned
         .max(space.usual_tokens(agent))
         .unwrap_or(DEFAULT_TASK_TOKENS)
@@ -114,7 +114,7 @@ fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
 pub(crate) fn single(
     agent: &crate::Agent,
     description: String,
-    space: &dyn WorkerSpace,
+    space: &SpaceSnapshot,
 ) -> Option<TaskState> {
     let estimated_tokens = estimated_tokens(&agent.name, None, space);
     Some(TaskState {
@@ -123,7 +123,7 @@ pub(crate) fn single(
         description,
         depends_on: Vec::new(),
         estimated_tokens,
-        estimated_cost_usd: space.price_usd(&agent.name, estimated_tokens),
+        estimated_cost_usd: space.task_usd(&agent.name, estimated_tokens),
         state: TaskRun::Pending,
         usage: None,
     })
@@ -133,7 +133,7 @@ pub(crate) fn single(
 mod tests {
     use super::super::parse_plan;
     use super::*;
-    use crate::{Agent, NoSpace};
+    use crate::Agent;
 
     fn team() -> Team {
         let agent = |name: &str| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn read(answer: &str) -> Result<Vec<TaskState>, String> {
-        parse_plan(answer).and_then(|tasks| checked(tasks, &team(), &NoSpace))
+        parse_plan(answer).and_then(|tasks| checked(tasks, &team(), &SpaceSnapshot::default()))
     }
 
     /// `a<b,c` is a task that depends on b and c.

@@ -104,6 +104,7 @@ impl Transition<'_, '_> {
             agent: orchestrator(),
             purpose,
             max_tokens,
+            recall: None,
         }));
     }
 

@@ -56,7 +56,7 @@ impl Transition<'_, '_> {
             return self.fall_back();
         };
         let tasks = super::parse_plan(&output.text)
-            .and_then(|tasks| graph::checked(tasks, self.world.team, self.world.space));
+            .and_then(|tasks| graph::checked(tasks, self.world.team, &self.space));
         match tasks {
             Ok(tasks) => self.plan_ready(tasks, false),
             Err(_) if was_repair => self.fall_back(),
@@ -81,7 +81,7 @@ impl Transition<'_, '_> {
         };
         let request = turn.request.clone();
         let agent = fallback::agent(self.world.team, &request);
-        match agent.and_then(|agent| graph::single(agent, request, self.world.space)) {
+        match agent.and_then(|agent| graph::single(agent, request, &self.space)) {
             Some(task) => self.plan_ready(vec![task], true),
             None => self.nobody_to_plan_for(),
         }
@@ -230,7 +230,7 @@ impl Transition<'_, '_> {
             .ok_or_else(|| invalid("tasks are missing".to_owned()))?;
         let tasks: Vec<PlannedTask> =
             serde_json::from_value(tasks).map_err(|error| invalid(error.to_string()))?;
-        graph::checked(tasks, self.world.team, self.world.space).map_err(invalid)
+        graph::checked(tasks, self.world.team, &self.space).map_err(invalid)
     }
 
     pub(super) fn plan_resolved(

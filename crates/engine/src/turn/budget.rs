@@ -48,14 +48,14 @@ impl Transition<'_, '_> {
     /// Gives back what was set aside for a call that will not be paid.
     pub(crate) fn release(&mut self, thread: &mut Thread) {
         if thread.reserved.take().is_some() {
-            self.world.space.spend(thread.lane, Spending::default());
+            self.spend_budget(thread.lane, Spending::default());
         }
     }
 
     /// How a budget stands now.
     pub(crate) fn standing(&self, scope: BudgetScope) -> BudgetState {
         if scope == BudgetScope::Project {
-            return self.world.space.standing();
+            return self.space.budget_state();
         }
         let turn = self.session.turn.as_ref();
         let threads = turn
@@ -108,10 +108,14 @@ impl Transition<'_, '_> {
 
     pub(crate) fn space_spends(&mut self, lane: Lane, usage: Option<Usage>) {
         if self.session.kind == SessionKind::Project {
-            self.world
-                .space
-                .spend(lane, usage.map(spending).unwrap_or_default());
+            self.spend_budget(lane, usage.map(spending).unwrap_or_default());
         }
+    }
+
+    /// The lane's model call ended: nothing is set aside for it any more.
+    pub(crate) fn spend_budget(&mut self, lane: Lane, used: Spending) {
+        self.space.spend(lane, used);
+        self.effects.push(Effect::SpendBudget { lane, used });
     }
 
     pub(crate) fn spent(&mut self, spent: AgentSpending) {
@@ -302,7 +306,7 @@ impl Transition<'_, '_> {
         match scope {
             BudgetScope::Session => (self.session.budget, self.session.granted) = (budget, granted),
             BudgetScope::Project => {
-                self.world.space.set_budget(budget, granted);
+                self.space.set_budget(budget, granted);
                 self.effects.push(Effect::ProjectBudget { budget, granted });
             }
         }

@@ -2,8 +2,8 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, TaskOrigin, Tool,
-    ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
+    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool, ToolArguments,
+    ToolCall, ToolCallChunk, ToolSide, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -65,8 +65,25 @@ impl Transition<'_, '_> {
                 self.complete_thread(thread, result.clone(), result);
             }
             // Before others a completion would cut them off.
-            (ToolSide::Server, _) => {
+            (ToolSide::Server, ToolArguments::AttemptCompletion { .. }) => {
                 let message = format!("{} must be the last call of an answer", call.name);
+                self.refuse_call(
+                    thread,
+                    &call,
+                    error_data(ErrorCode::ToolValidationError, &message),
+                );
+            }
+            (
+                ToolSide::Server,
+                ToolArguments::ReadFile(_)
+                | ToolArguments::WriteFile(_)
+                | ToolArguments::ListFiles(_)
+                | ToolArguments::SearchInCode(_)
+                | ToolArguments::CreateDirectory { .. }
+                | ToolArguments::ExecuteCommand(_),
+            ) => {
+                never!("a client's tool runs on the server: {}", call.name);
+                let message = format!("{} cannot run here", call.name);
                 self.refuse_call(
                     thread,
                     &call,
@@ -242,89 +259,6 @@ impl Transition<'_, '_> {
         self.next_call(thread);
     }
 
-    fn ask(&mut self, thread: Thread, call_id: CallId, question: String, options: Vec<String>) {
-        self.open_call(&thread, &call_id, Tool::AskFollowupQuestion);
-        self.show_question(&thread, &call_id, question, options);
-        let asked_seq = self.session.last_seq;
-        self.suspend(thread, ThreadPhase::AwaitingAnswer { call_id, asked_seq });
-    }
-
-    /// The oldest question that is open, if there is one.
-    pub(crate) fn oldest_question(&self) -> Option<CallId> {
-        let turn = self.session.turn.as_ref()?;
-        let asked = turn.threads().filter_map(|thread| match &thread.phase {
-            ThreadPhase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
-            ThreadPhase::Routing { .. }
-            | ThreadPhase::Queued
-            | ThreadPhase::Thinking { .. }
-            | ThreadPhase::AwaitingResult { .. }
-            | ThreadPhase::AwaitingApproval { .. }
-            | ThreadPhase::AwaitingRoom
-            | ThreadPhase::AwaitingBudget { .. } => None,
-        });
-        asked
-            .min_by_key(|(seq, _)| *seq)
-            .map(|(_, call_id)| call_id.clone())
-    }
-
-    /// A person answered this question. For people the answer is a message of the session; for the
-    /// thread that asked it is the result of its call.
-    pub(crate) fn answered(&mut self, call_id: &CallId, text: String) {
-        let Some(thread) = self.take_waiting(call_id) else {
-            never!("the answered question is not open");
-            return;
-        };
-        self.close_call(call_id, CallStatus::Finished);
-        let message = Message {
-            answers: Some(call_id.clone()),
-            ..self.new_message(Role::User, text.clone())
-        };
-        self.show_answer_of_user(&thread, &message);
-        let TaskOrigin { plan_id, task_id } = self.origin(&thread);
-        self.message(
-            thread.turn,
-            None,
-            Message {
-                plan_id,
-                task_id,
-                ..message
-            },
-        );
-        self.show_answered(&thread, call_id, &text);
-        self.tool_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), text);
-        self.next_call(thread);
-    }
-
-    /// Answers a question by its id.
-    pub(crate) fn answer(
-        &mut self,
-        call_id: CallId,
-        text: String,
-        known: Option<KnownCall>,
-    ) -> Result<CallerAnswer, Refusal> {
-        match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(ThreadPhase::AwaitingAnswer { .. }) => {}
-            Some(
-                ThreadPhase::Routing { .. }
-                | ThreadPhase::Queued
-                | ThreadPhase::Thinking { .. }
-                | ThreadPhase::AwaitingResult { .. }
-                | ThreadPhase::AwaitingApproval { .. }
-                | ThreadPhase::AwaitingRoom
-                | ThreadPhase::AwaitingBudget { .. },
-            ) => {
-                return Err(Refusal::new(
-                    ErrorCode::Conflict,
-                    "The call is not a question",
-                ));
-            }
-            None => return Err(ended_or_unknown(&call_id, known.is_some())),
-        }
-        let span = self.here();
-        self.answered(&call_id, text);
-        Ok(CallerAnswer::Span(span))
-    }
-
     fn client_call(&mut self, thread: Thread, open: OpenCall, checked: &ToolArguments) {
         self.open_call(&thread, &open.call_id, open.tool);
         match self.world.policy.review(checked) {
@@ -490,7 +424,7 @@ impl Transition<'_, '_> {
         self.take_thread(lane)
     }
 
-    fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: Tool) {
+    pub(super) fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: Tool) {
         let tool = tool.as_str().to_owned();
         self.effects.push(Effect::CallOpened {
             call_id: call_id.clone(),

@@ -9,7 +9,7 @@ use crate::plan::WorkflowPhase;
 use crate::prompt::{ORCHESTRATOR_MAX_TOKENS, estimated_size, tokens_of_bytes, tokens_of_text};
 use crate::session::{MessageSize, Transition};
 use crate::turn::budget::{BudgetQuestion, BudgetWhy};
-use crate::{BudgetScope, BudgetState, Lane, Spending, orchestrator};
+use crate::{BudgetScope, BudgetState, Effect, Lane, Spending, orchestrator};
 
 /// A shorter answer is worth no call.
 const MIN_ANSWER_TOKENS: u64 = 256;
@@ -158,20 +158,16 @@ impl Transition<'_, '_> {
             answer_tokens,
             ..size
         };
-        let (mut shared, mut verdict) = (BudgetState::default(), Verdict::Waits);
-        self.world.space.reserve(lane, &mut |standing| {
-            (shared, verdict) = (*standing, size.verdict(standing));
-            match verdict {
-                Verdict::Fits(answer) => Some(size.with_answer(answer)),
-                Verdict::Waits | Verdict::Asks => None,
-            }
-        });
-        match verdict {
+        let shared = self.space.budget_state_without(lane);
+        match size.verdict(&shared) {
             Verdict::Fits(answer) => {
+                let spending = size.with_answer(answer);
+                self.space.reserve(lane, spending);
+                self.effects.push(Effect::ReserveBudget { lane, spending });
                 let is_bounded = own.budget.is_set() || shared.budget.is_set();
                 let max_tokens = is_bounded.then(|| u32::try_from(answer).unwrap_or(u32::MAX));
                 Reservation::Taken(Reserved {
-                    spending: size.with_answer(answer),
+                    spending,
                     max_tokens,
                 })
             }
@@ -190,7 +186,8 @@ impl Transition<'_, '_> {
         let scope = [BudgetScope::Session, BudgetScope::Project]
             .into_iter()
             .find(bounded)?;
-        let (standing, model) = (self.standing(scope), Some(self.world.space.model_of(agent)));
+        let model = self.space.model_of(agent).to_owned();
+        let (standing, model) = (self.standing(scope), Some(model));
         Some(BudgetQuestion {
             scope,
             standing,
@@ -212,7 +209,7 @@ impl Transition<'_, '_> {
                     answer_tokens,
                     ..size
                 };
-                size.verdict(&self.world.space.standing()) == Verdict::Waits
+                size.verdict(&self.space.budget_state()) == Verdict::Waits
             }
         }
     }
@@ -260,7 +257,7 @@ impl Transition<'_, '_> {
         let prompt_tokens = match thread.prompt_tokens {
             Some(before) => before.saturating_add(said),
             None => {
-                let fixed = self.world.space.prompt_tokens(&thread.agent, thread.lane);
+                let fixed = self.space.prompt_tokens(&thread.agent, thread.lane);
                 // A task is shown what was said in the session, its own request included.
                 let earlier =
                     self.earlier_tokens((thread.lane == Lane::OWN).then_some(thread.turn));
@@ -323,12 +320,8 @@ impl Transition<'_, '_> {
         prompt_tokens: u64,
         answer_tokens: u64,
     ) -> CallSize {
-        let space = &*self.world.space;
-        let prompt_usd = space.call_cost_usd(agent, prompt_tokens, 0);
-        const MANY: u64 = 1_000_000;
-        let answer_token_usd = space
-            .call_cost_usd(agent, 0, MANY)
-            .map(|usd| usd / MANY as f64);
+        let prompt_usd = self.space.call_usd(agent, prompt_tokens, 0);
+        let answer_token_usd = self.space.answer_token_usd(agent);
         CallSize {
             prompt_tokens,
             answer_tokens,

@@ -276,7 +276,7 @@ impl Transition<'_, '_> {
         match self.is_runtime() {
             true => self.event(thread.turn, ChunkBody::ToolCall(call)),
             false => {
-                let client_attached = self.world.space.client_attached();
+                let client_attached = self.space.client_attached;
                 let shown = ToolCallEvent {
                     call,
                     client_attached,

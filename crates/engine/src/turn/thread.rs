@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 
 use super::{COMPLETED, Reservation, cut, error_data};
 use crate::session::Transition;
+use crate::space::Slot;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
 use crate::{
-    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Slot, Spending,
+    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Spending,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -235,11 +236,6 @@ impl Thread {
         self.answer_id.clone()
     }
 
-    /// The first step of the agent that is at work.
-    pub fn begins_with(&self) -> u32 {
-        self.begins_with
-    }
-
     /// What the agent was reminded of when it began.
     pub fn recalled(&self) -> &[String] {
         &self.recalled
@@ -296,8 +292,7 @@ impl Transition<'_, '_> {
             let message = format!("Agent not found: {}", thread.agent);
             return self.fail_thread(thread, error_data(ErrorCode::AgentNotFound, &message));
         }
-        let begun = thread.accepted_by.as_ref() == Some(&thread.agent);
-        match self.world.space.enter(thread.lane, &thread.agent, begun) {
+        match self.enter(&thread) {
             Slot::Granted(status) => self.placed(thread, status),
             Slot::Queued => {
                 thread.accepted_by = Some(thread.agent.clone());

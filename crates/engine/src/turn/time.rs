@@ -6,9 +6,7 @@ use super::thread::LostCall;
 use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{
-    Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, ThreadEnd, WorkOutcome,
-};
+use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -33,24 +31,6 @@ impl Thread {
 }
 
 impl Transition<'_, '_> {
-    /// Stops the thread's clock and gives its place back.
-    pub(crate) fn leave(&mut self, thread: &mut Thread, outcome: Option<WorkOutcome>) {
-        if let Some(since) = thread.since.take() {
-            thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
-        }
-        self.release(thread);
-        // Outside of a project, and while it waits for somebody, a thread holds no slot.
-        let Some(agent) = thread.slot.take() else {
-            return;
-        };
-        let ended = outcome.map(|outcome| ThreadEnd {
-            outcome,
-            worked_ms: thread.worked_ms,
-        });
-        let status = self.world.space.leave(thread.lane, &agent, ended);
-        self.show_left(thread, agent, status);
-    }
-
     /// A call that has not begun is not work: the clock of its thread stands still until it does.
     pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> CallerAnswer {
         let wanted = |turn: &Turn| {

@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use codelab_engine::{Agent, AgentMode, Budget, Ids, Session, SessionLimits, Team, World};
+use codelab_engine::{
+    Agent, AgentMode, Applied, Budget, Ids, Input, Refusal, Session, SessionLimits, Team, World,
+};
 use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
 
@@ -72,9 +74,20 @@ impl Stage {
             team: &self.team,
             limits: &self.limits,
             policy: self.policy,
-            space: &mut self.space,
+            space: self.space.snapshot(&self.team),
             stopping: self.stopping,
         }
+    }
+}
+
+impl Stage {
+    /// Lets the session decide, and performs on the worker space what it decided.
+    pub fn apply(&mut self, session: &mut Session, input: Input) -> Result<Applied, Refusal> {
+        let applied = session.apply(input, &mut self.world())?;
+        for effect in &applied.effects {
+            self.space.perform(effect);
+        }
+        Ok(applied)
     }
 }
 

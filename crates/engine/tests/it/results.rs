@@ -45,10 +45,7 @@ impl Play {
     }
 
     fn apply(&mut self, input: Input) -> Vec<Effect> {
-        self.session
-            .apply(input, &mut self.stage.world())
-            .unwrap()
-            .effects
+        self.stage.apply(&mut self.session, input).unwrap().effects
     }
 
     /// The model call that was made first is answered.

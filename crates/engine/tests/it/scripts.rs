@@ -284,7 +284,7 @@ impl Play {
     }
 
     fn apply(&mut self, input: Input) {
-        match self.session.apply(input, &mut self.stage.world()) {
+        match self.stage.apply(&mut self.session, input) {
             Ok(applied) => {
                 for effect in &applied.effects {
                     self.show(effect);

@@ -1,10 +1,12 @@
-//! A worker space in memory: places with limits, closed agents, other people's work, prices and a
+//! A worker space in memory: slots with limits, closed agents, other people's work, prices and a
 //! budget.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, Budget, BudgetState, Lane, ReserveFn, Slot, Spending, ThreadEnd, WorkerSpace,
+    AgentClosed, AgentFacts, AgentSlots, Budget, BudgetState, Effect, Gate, Lane, SpaceSnapshot,
+    Spending, Team, TeamFacts, TokenPrice,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
@@ -156,67 +158,130 @@ impl TestSpace {
     }
 }
 
-impl WorkerSpace for TestSpace {
-    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed> {
-        let is_shut = |slots: &Places| slots.closed || slots.retired;
-        match self.agents.get(agent).is_some_and(is_shut) {
-            true => Err(AgentClosed {
+impl TestSpace {
+    /// What a step sees of it.
+    pub fn snapshot(&self, team: &Team) -> SpaceSnapshot {
+        let names = team.agents().iter().map(|agent| agent.name.clone());
+        let own = |lanes: &mut dyn Iterator<Item = &Lane>| {
+            lanes
+                .copied()
+                .filter(|lane| lane.0 < FOREIGN)
+                .collect::<Vec<_>>()
+        };
+        let held = self.agents.iter().flat_map(|(agent, slots)| {
+            own(&mut slots.held.iter().chain(&slots.waiting))
+                .into_iter()
+                .map(|lane| (lane, agent.clone()))
+        });
+        let price = self.price_usd.map(|price| TokenPrice {
+            prompt_usd: price * 1000.0,
+            answer_usd: price * 1000.0,
+        });
+        let facts = AgentFacts {
+            model: "some-model".to_owned(),
+            price,
+            prompt_tokens: self.prompt_tokens,
+            task_prompt_tokens: self.prompt_tokens,
+        };
+        SpaceSnapshot {
+            slots: names
+                .clone()
+                .map(|agent| (agent.clone(), self.slots(&agent)))
+                .collect(),
+            held: held.collect(),
+            budget: self.budget,
+            granted: self.granted,
+            spent: self.spent,
+            others_reserved: self.others_reserved,
+            reserved: self.reserved.clone(),
+            facts: Arc::new(TeamFacts {
+                agents: names.clone().map(|name| (name, facts.clone())).collect(),
+                orchestrator: facts.clone(),
+            }),
+            usual_tokens: Arc::new(
+                names
+                    .flat_map(|name| self.usual_tokens.map(|tokens| (name, tokens)))
+                    .collect(),
+            ),
+            client_attached: self.client_attached,
+        }
+    }
+
+    fn slots(&self, agent: &AgentName) -> AgentSlots {
+        let places = self.agents.get(agent).cloned().unwrap_or_default();
+        let gate = |is_shut: bool| match is_shut {
+            true => Gate::Closed(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
                 why: format!("{agent} failed several times in a row"),
                 retry_after_seconds: 30,
             }),
-            false => Ok(()),
+            false => Gate::Open,
+        };
+        AgentSlots {
+            limit: self.limit(agent) as u64,
+            active: places.held.len() as u64,
+            waiting: places.waiting.len() as u64,
+            leaving: 0,
+            new_queue: u64::MAX,
+            accepted_queue: u64::MAX,
+            for_new: gate(places.closed || places.retired),
+            for_begun: gate(places.closed),
+            is_failing: false,
         }
     }
 
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot {
+    /// Performs what a step decided, in its order.
+    pub fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::TakeSlot { lane, agent, .. } => {
+                self.assert_nowhere(*lane, agent);
+                let limit = self.limit(agent);
+                let slots = self.agents.entry(agent.clone()).or_default();
+                assert!(
+                    slots.held.len() < limit,
+                    "{lane:?} takes a slot at {agent} that is not free"
+                );
+                slots.held.insert(*lane);
+            }
+            Effect::QueueForSlot { lane, agent, .. } => {
+                self.assert_nowhere(*lane, agent);
+                let slots = self.agents.entry(agent.clone()).or_default();
+                slots.waiting.push_back(*lane);
+                // One that the same step gave back.
+                self.let_in(agent);
+            }
+            Effect::LeaveSlot { lane, agent, .. } => {
+                let slots = self.agents.entry(agent.clone()).or_default();
+                slots.held.remove(lane);
+                slots.waiting.retain(|waiting| waiting != lane);
+                self.grants.retain(|(granted, _)| granted != lane);
+                self.losses.retain(|lost| lost != lane);
+                self.let_in(agent);
+            }
+            Effect::ReserveBudget { lane, spending } => {
+                let before = self.reserved.insert(*lane, *spending);
+                assert_eq!(before, None, "{lane:?} sets aside twice");
+            }
+            Effect::SpendBudget { lane, used } => {
+                self.reserved.remove(lane);
+                self.spent = self.spent.plus(*used);
+            }
+            Effect::ProjectBudget { budget, granted } => {
+                (self.budget, self.granted) = (*budget, *granted);
+            }
+            _ => {}
+        }
+    }
+
+    fn assert_nowhere(&self, lane: Lane, agent: &AgentName) {
         let somewhere = self
             .agents
             .values()
-            .any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
-        assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
-        let is_closed = self.agents.get(agent).is_some_and(|slots| slots.closed);
-        if let Err(closed) = self.check(agent)
-            && (is_closed || !begun)
-        {
-            return Slot::Closed(closed);
-        }
-        let limit = self.limit(agent);
-        let slots = self.agents.entry(agent.clone()).or_default();
-        if slots.held.len() >= limit {
-            slots.waiting.push_back(lane);
-            return Slot::Queued;
-        }
-        slots.held.insert(lane);
-        Slot::Granted(self.status(agent))
+            .any(|slots| slots.held.contains(&lane) || slots.waiting.contains(&lane));
+        assert!(!somewhere, "{lane:?} asks for a second slot, at {agent}");
     }
 
-    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
-        let slots = self.agents.entry(agent.clone()).or_default();
-        slots.held.remove(&lane);
-        slots.waiting.retain(|waiting| *waiting != lane);
-        self.grants.retain(|(granted, _)| *granted != lane);
-        self.losses.retain(|lost| *lost != lane);
-        self.let_in(agent);
-        self.status(agent)
-    }
-
-    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>) {
-        assert!(
-            !self.reserved.contains_key(&lane),
-            "{lane:?} sets aside twice"
-        );
-        if let Some(taken) = fit(&self.standing()) {
-            self.reserved.insert(lane, taken);
-        }
-    }
-
-    fn spend(&mut self, lane: Lane, used: Spending) {
-        self.reserved.remove(&lane);
-        self.spent = self.spent.plus(used);
-    }
-
-    fn standing(&self) -> BudgetState {
+    pub fn budget_state(&self) -> BudgetState {
         let reserved = self
             .reserved
             .values()
@@ -228,34 +293,5 @@ impl WorkerSpace for TestSpace {
             spent: self.spent,
             reserved,
         }
-    }
-
-    fn set_budget(&mut self, budget: Budget, granted: Spending) {
-        (self.budget, self.granted) = (budget, granted);
-    }
-
-    fn usual_tokens(&self, _: &AgentName) -> Option<u64> {
-        self.usual_tokens
-    }
-
-    fn price_usd(&self, _: &AgentName, tokens: u64) -> Option<f64> {
-        self.price_usd.map(|price| price * tokens as f64 / 1000.0)
-    }
-
-    fn model_of(&self, _: &AgentName) -> String {
-        "some-model".to_owned()
-    }
-
-    fn call_cost_usd(&self, _: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
-        self.price_usd
-            .map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
-    }
-
-    fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {
-        self.prompt_tokens
-    }
-
-    fn client_attached(&self) -> bool {
-        self.client_attached
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, Usage};
+use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
@@ -19,7 +19,7 @@ use super::transport::{Transport, recycle};
 use super::wire::WireRequest;
 use crate::address::completions_uri;
 use crate::config::{ModelAuth, ModelConfigError, OpenAiConfig};
-use crate::{Model, ModelDescription, StreamListener, StreamedPart};
+use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
 
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
@@ -401,26 +401,8 @@ impl Model for OpenAiModel {
         async move { self.answer(request, hear, &mut None).await }.boxed()
     }
 
-    fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64> {
-        self.config
-            .prices
-            .estimate(self.config.wire_model(asked), tokens)
-    }
-
-    fn call_cost_usd(
-        &self,
-        asked: &str,
-        prompt_tokens: u64,
-        completion_tokens: u64,
-    ) -> Option<f64> {
-        let usage = Usage {
-            prompt_tokens,
-            completion_tokens,
-            ..Usage::default()
-        };
-        self.config
-            .prices
-            .cost(self.config.wire_model(asked), &usage)
+    fn price(&self, asked: &str) -> Option<Price> {
+        self.config.prices.price(self.config.wire_model(asked))
     }
 
     fn describe(&self) -> ModelDescription {

@@ -126,14 +126,10 @@ async fn names_are_rewritten_on_the_wire() {
             model_override: model_override.map(str::to_owned),
             ..config(&server)
         };
-        let expected = OpenAiConfig::new(server.url())
-            .prices
-            .estimate(wanted, 1_000);
+        let expected = OpenAiConfig::new(server.url()).prices.price(wanted);
         assert_eq!(expected.is_some(), is_priced);
         assert_eq!(
-            OpenAiModel::new(config.clone())
-                .unwrap()
-                .price_usd("gpt-4", 1_000),
+            OpenAiModel::new(config.clone()).unwrap().price("gpt-4"),
             expected
         );
         let output = call(config, &request()).await.result.unwrap();

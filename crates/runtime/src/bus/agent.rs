@@ -9,8 +9,8 @@ use codelab_protocol::{AgentMetrics, AgentName, AgentStatus, Timestamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::breaker::{Breaker, BreakerVerdict};
-use super::{BusLimits, Load, Reason, TaskOutcome, Unavailable};
+use super::breaker::{Breaker, BreakerVerdict, TRIAL_RETRY_AFTER};
+use super::{Admission, BusLimits, Entry, Load, Reason, SlotUse, TaskOutcome, Unavailable};
 use crate::clock;
 
 /// One stay at an agent, waiting or active. Numbers grow and are never used twice at one agent.
@@ -21,6 +21,8 @@ pub(super) struct Ticket(u64);
 pub(super) struct BusAgent {
     pub(super) name: AgentName,
     limits: BusLimits,
+    /// The bus's: what takes an agent out of service does not come between a look and a step.
+    admission: Admission,
     state: Mutex<State>,
     /// Told whenever an active task ends.
     ended: Notify,
@@ -51,7 +53,7 @@ pub(super) enum AgentPresence {
 
 type Grant = oneshot::Sender<Result<(), Unavailable>>;
 
-pub(super) enum Admission {
+pub(super) enum EntryTicket {
     Active(Ticket),
     Queued(Ticket, oneshot::Receiver<Result<(), Unavailable>>),
 }
@@ -62,6 +64,7 @@ impl BusAgent {
         limits: BusLimits,
         concurrency_limit: u32,
         presence: AgentPresence,
+        admission: Admission,
     ) -> Self {
         let state = State {
             presence,
@@ -80,6 +83,7 @@ impl BusAgent {
         Self {
             name,
             limits,
+            admission,
             state: Mutex::new(state),
             ended: Notify::new(),
         }
@@ -127,7 +131,7 @@ impl BusAgent {
     }
 
     /// Takes work that was accepted; `begun` by this agent before.
-    pub(super) fn enter(&self, begun: bool) -> Result<Admission, Unavailable> {
+    pub(super) fn enter(&self, begun: bool) -> Result<EntryTicket, Unavailable> {
         let mut state = self.state();
         let gate = gate(&state, self.limits.accepted_queue_length, begun)?;
         let has_slot = state.has_slot();
@@ -137,16 +141,18 @@ impl BusAgent {
         }
         if has_slot {
             state.start(ticket);
-            return Ok(Admission::Active(ticket));
+            return Ok(EntryTicket::Active(ticket));
         }
         let (grant, granted) = oneshot::channel();
         state.waiting.push_back((ticket, grant));
-        Ok(Admission::Queued(ticket, granted))
+        Ok(EntryTicket::Queued(ticket, granted))
     }
 
     pub(super) fn finish(&self, ticket: Ticket, outcome: TaskOutcome, busy: Duration) {
         let now = Instant::now();
+        let _admission = locked(&self.admission);
         let mut state = self.state();
+        // A task ends once.
         if state.active.remove(&ticket).is_none() {
             return;
         }
@@ -174,8 +180,8 @@ impl BusAgent {
         self.ended.notify_waiters();
     }
 
-    /// Gives back a slot or a place in the queue without a verdict; nothing to do after
-    /// [`Agent::finish`].
+    /// Gives back a slot, or leaves the queue, without a verdict; nothing to do after
+    /// [`Self::finish`].
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state();
         state.breaker.left(ticket, Instant::now());
@@ -201,6 +207,29 @@ impl BusAgent {
                 return;
             }
             ended.await;
+        }
+    }
+
+    pub(super) fn slot_use(&self) -> SlotUse {
+        let state = self.state();
+        let entry = |begun| {
+            Ok(match service(&state, begun)? {
+                BreakerVerdict::TrialOnly => Entry::Trial {
+                    then: Unavailable {
+                        reason: Reason::Broken,
+                        retry_after: TRIAL_RETRY_AFTER,
+                    },
+                },
+                BreakerVerdict::Free | BreakerVerdict::Shut { .. } => Entry::Free,
+            })
+        };
+        SlotUse {
+            concurrency_limit: state.concurrency_limit,
+            active: state.active.len(),
+            waiting: state.waiting.len(),
+            for_new: entry(false),
+            for_begun: entry(true),
+            is_failing: !state.breaker.is_closed(),
         }
     }
 
@@ -252,8 +281,12 @@ impl BusAgent {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
@@ -301,7 +334,8 @@ fn slots(concurrency_limit: u32) -> usize {
     usize::try_from(concurrency_limit.max(1)).unwrap_or(usize::MAX)
 }
 
-fn gate(state: &State, queue_length: usize, begun: bool) -> Result<BreakerVerdict, Unavailable> {
+/// Whether the agent takes such work, however many tasks it has.
+fn service(state: &State, begun: bool) -> Result<BreakerVerdict, Unavailable> {
     match state.presence {
         AgentPresence::Registered => {}
         AgentPresence::Deregistered if begun => {}
@@ -317,6 +351,11 @@ fn gate(state: &State, queue_length: usize, begun: bool) -> Result<BreakerVerdic
             retry_after,
         });
     }
+    Ok(gate)
+}
+
+fn gate(state: &State, queue_length: usize, begun: bool) -> Result<BreakerVerdict, Unavailable> {
+    let gate = service(state, begun)?;
     if !state.has_slot() && state.waiting.len() >= queue_length {
         return Err(Unavailable::queue_full());
     }

@@ -16,7 +16,7 @@ pub(super) enum Breaker {
     Open {
         until: Instant,
     },
-    /// The trial has the one place; it may still wait for a slot.
+    /// One task tries the agent; it may still wait for a slot.
     Trial {
         ticket: Ticket,
     },
@@ -31,7 +31,7 @@ pub(super) enum BreakerVerdict {
 }
 
 /// How long to stay away while somebody else's trial runs; nobody knows how long that takes.
-const TRIAL_RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const TRIAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Breaker {
     pub(super) fn gate(&self, now: Instant) -> BreakerVerdict {
@@ -87,7 +87,7 @@ impl Breaker {
         opens
     }
 
-    /// The task went away without a verdict. A trial that does so leaves its place to the next.
+    /// The task went away without a verdict. After a trial that does so, the next task may try.
     pub(super) fn left(&mut self, ticket: Ticket, now: Instant) {
         if matches!(self, Self::Trial { ticket: trial } if *trial == ticket) {
             *self = Self::Open { until: now };

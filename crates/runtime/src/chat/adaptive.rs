@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use codelab_engine::{
     ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
-    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, NoSpace, Purpose, Session, SessionLimits,
-    Team, UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
-    is_known_as_result, step_request,
+    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, Purpose, Session, SessionLimits,
+    SpaceSnapshot, Team, UserMessage, World, chat_history, chat_request, classification_request,
+    cut, for_prompts, is_known_as_result, step_request,
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
     }
 
     fn step(&mut self, input: Input) -> Next {
-        let (policy, space) = (&self.runtime.policy, &mut NoSpace);
+        let (policy, space) = (&self.runtime.policy, SpaceSnapshot::default());
         let (team, limits, stopping) = (self.team, &self.limits, false);
         let mut world = World {
             now: now(),
@@ -183,11 +183,35 @@ impl<'a> Work<'a> {
                         Some(TurnStatus::Failed | TurnStatus::Cancelled) => {
                             next = Next::End(Err(reason(error.take())))
                         }
-                        _ => {}
+                        Some(
+                            TurnStatus::AwaitingApproval
+                            | TurnStatus::AwaitingAnswer
+                            | TurnStatus::AwaitingToolResult,
+                        )
+                        | None => {}
                     }
                 }
-                // The session is not stored, and without hands it asks for no approval.
-                _ => {}
+                // The session is not stored, and without a tool runner it asks for no approval.
+                Effect::Switched(_)
+                | Effect::ApprovalOpened(_)
+                | Effect::ApprovalClosed { .. }
+                | Effect::ApprovalMoved { .. }
+                | Effect::CallOpened { .. }
+                | Effect::CallClosed { .. }
+                | Effect::InputAccepted { .. }
+                | Effect::Audit(_)
+                | Effect::Title(_)
+                | Effect::PlanSaved { .. }
+                | Effect::Spent(_)
+                | Effect::Remember(_) => {}
+                // It belongs to no project.
+                Effect::TakeSlot { .. }
+                | Effect::QueueForSlot { .. }
+                | Effect::LeaveSlot { .. }
+                | Effect::AgentQueueFull { .. }
+                | Effect::ReserveBudget { .. }
+                | Effect::SpendBudget { .. }
+                | Effect::ProjectBudget { .. } => {}
             }
         }
         next

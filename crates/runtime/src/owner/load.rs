@@ -192,7 +192,12 @@ fn may_pass(error: &RuntimeError) -> bool {
     match error {
         RuntimeError::Store(error) => !matches!(error, StoreError::Corrupt(_)),
         RuntimeError::NotStored(error) => *error != StoreError::Conflict,
-        _ => false,
+        RuntimeError::Refused(_)
+        | RuntimeError::SessionNotFound
+        | RuntimeError::SessionExists
+        | RuntimeError::Busy
+        | RuntimeError::Elsewhere
+        | RuntimeError::Stopping => false,
     }
 }
 

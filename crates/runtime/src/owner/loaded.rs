@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
+use codelab_engine::{Applied, Effect, Input, Refusal, Session, World};
 use codelab_protocol::{CallId, SessionKind, Timestamp};
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditHead, Epoch, Schedule, SessionKey, StoreError};
@@ -11,7 +11,7 @@ use crate::commit::{PreparedCommit, StoredPosition, prepare};
 use crate::history::Recent;
 use crate::ids::RandomIds;
 use crate::runtime::Inner;
-use crate::space::{HeldSlots, SlotChanges, Space, StepSpace, TeamSnapshot};
+use crate::space::{HeldSlots, SlotChanges, Space, TeamSnapshot};
 
 /// The session as far as it is in memory.
 pub(super) struct LoadedSession {
@@ -22,7 +22,7 @@ pub(super) struct LoadedSession {
     pub(super) audit_head: AuditHead,
     pub(super) schedule: Schedule,
     pub(super) recent: Option<Recent>,
-    /// The worker space of its project; none in the runtime realm.
+    /// The worker space of its project; none for a session of the runtime kind.
     pub(super) space: Option<Arc<Space>>,
     /// Not in the store yet; the first commit makes it.
     pub(super) new: bool,
@@ -37,8 +37,8 @@ pub(super) struct StepContext {
 }
 
 impl LoadedSession {
-    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or
-    /// undone.
+    /// Lets the engine decide, and performs what it decided about the worker space, before any other
+    /// session of the project decides. The changes are to be kept or rolled back with the commit.
     pub(super) fn apply(
         &mut self,
         input: Input,
@@ -53,45 +53,30 @@ impl LoadedSession {
             .as_ref()
             .and_then(|space| space.workspace_of(self.session.bound_client()));
         let here = root.map(|root| runtime.policy.in_workspace(&root));
-        let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
-        let (Some(space), Some(team)) = (&self.space, team) else {
-            let (team, space) = (&runtime.team, &mut NoSpace);
-            let mut world = World {
-                now,
-                ids: &mut RandomIds,
-                team,
-                limits,
-                policy,
-                space,
-                stopping,
-            };
-            return (
-                self.session.apply(input, &mut world),
-                SlotChanges::default(),
-            );
-        };
+        let project = self.space.as_deref().zip(team);
         let session_id = self.session.id().clone();
-        let changes = SlotChanges::default();
-        let mut step = StepSpace {
-            space,
-            team,
-            session: &session_id,
-            slots,
-            earlier,
-            changes,
-        };
-        let (team, space) = (&team.team, &mut step);
+        let _admission = project.map(|(space, _)| space.bus().admission());
+        let snapshot =
+            project.map(|(space, team)| space.snapshot(&session_id, team, slots, earlier));
         let mut world = World {
             now,
             ids: &mut RandomIds,
-            team,
-            limits,
-            policy,
-            space,
+            team: project.map_or(&runtime.team, |(_, team)| &team.team),
+            limits: &runtime.limits,
+            policy: here.as_ref().unwrap_or(&runtime.policy),
+            space: snapshot.unwrap_or_default(),
             stopping,
         };
         let applied = self.session.apply(input, &mut world);
-        (applied, step.changes)
+        let changes = match (&applied, project) {
+            (Ok(applied), Some((space, _))) => slots.perform(&applied.effects, space, &session_id),
+            (Err(refusal), Some((space, _))) if refusal.is_agent_queue_full() => {
+                space.count_refusal();
+                SlotChanges::default()
+            }
+            (Ok(_) | Err(_), _) => SlotChanges::default(),
+        };
+        (applied, changes)
     }
 
     pub(super) fn prepare(

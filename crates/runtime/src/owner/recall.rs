@@ -1,6 +1,6 @@
-//! What agents are reminded of when they begin.
+//! Searches an agent's memory before a model call, where the engine asks for that.
 
-use codelab_engine::{ModelCall, Purpose};
+use codelab_engine::{ModelCall, Purpose, RecallAbout};
 use codelab_protocol::Role;
 use codelab_store::{SessionKey, StoreError};
 
@@ -9,8 +9,8 @@ use crate::history::Recent;
 use crate::runtime::Inner;
 
 impl Owner {
-    /// Makes the calls. An agent that begins is reminded first; that takes its time beside the
-    /// owner, who goes on.
+    /// Makes the calls. One that wants a search of the agent's memory waits for it beside the owner,
+    /// who goes on.
     pub(super) async fn begin_calls(&mut self, mut calls: Vec<ModelCall>) {
         // What one input asked for, another that came with it may have made needless.
         if let Some(loaded) = &self.loaded {
@@ -19,42 +19,33 @@ impl Owner {
         }
         for call in calls {
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
-            let asked = if space.is_some() {
-                self.asked(&call).await
-            } else {
-                None
-            };
-            match space.zip(asked) {
-                Some((space, asked)) => self.models.recall(call, space, asked),
+            let about = self.recall_about(&call).await;
+            match space.zip(about) {
+                Some((space, about)) => self.models.recall(call, space, about),
                 None => self.call_model(call, None).await,
             }
         }
     }
 
-    /// What the agent that begins with this call is asked to do.
-    async fn asked(&mut self, call: &ModelCall) -> Option<String> {
-        let Purpose::Step { origin, .. } = &call.purpose else {
-            return None;
-        };
+    /// The text that the agent's memory is searched for, where the engine wants that.
+    async fn recall_about(&mut self, call: &ModelCall) -> Option<String> {
+        let about = call.recall.as_ref()?;
         let loaded = self.loaded.as_mut()?;
-        let thread = loaded
-            .session
-            .turn()?
-            .threads()
-            .find(|thread| thread.lane() == call.id.lane)?;
-        if call.id.step != thread.begins_with() {
-            return None;
-        }
         // Where the history cannot be read, the call itself says so.
         let recent = history(&self.runtime, loaded.key, &mut loaded.recent, call)
             .await
             .ok()?;
-        let asked = recent
-            .history_of(origin)
-            .current
-            .iter()
-            .find(|message| message.role == Role::User)?;
-        Some(asked.content.clone())
+        let message = match about {
+            RecallAbout::Request(id) => {
+                let said = recent.history().current;
+                said.iter().find(|message| message.message_id == *id)
+            }
+            RecallAbout::Task(origin) => {
+                let said = recent.history_of(origin).current;
+                said.iter().find(|message| message.role == Role::User)
+            }
+        };
+        message.map(|message| message.content.clone())
     }
 }
 

@@ -103,13 +103,10 @@ impl Owner {
                     activity = activity.or(is_activity.then_some(time));
                     Ok(applied.answer)
                 }
-                other => {
-                    self.slots
-                        .roll_back(changes, space.as_deref(), &self.name.id);
-                    other
-                        .map(|applied| applied.answer)
-                        .map_err(RuntimeError::from)
-                }
+                // An input that changed nothing did nothing to the worker space either.
+                other => other
+                    .map(|applied| applied.answer)
+                    .map_err(RuntimeError::from),
             };
         }
         if steps.is_empty() {
@@ -148,7 +145,7 @@ impl Owner {
         }
     }
 
-    /// The project's agents as they are at this moment; none in the runtime realm.
+    /// The project's agents as they are at this moment; none for a session of the runtime kind.
     pub(super) async fn team_snapshot(&self) -> Result<Option<Arc<TeamSnapshot>>, RuntimeError> {
         let Some(space) = self
             .loaded
@@ -220,7 +217,7 @@ impl Owner {
         match &mut self.loaded {
             Some(loaded) if keeps => loaded.session = before,
             // What is stored is not what we think: forget, and read it again when it is needed.
-            _ => self.forget(),
+            Some(_) | None => self.forget(),
         }
     }
 
@@ -293,6 +290,12 @@ fn error_name(error: &StoreError) -> &'static str {
         StoreError::DiskFull => "disk_full",
         StoreError::Unavailable(_) => "unavailable",
         StoreError::Unknown => "unknown",
-        _ => "other",
+        StoreError::Locked(_)
+        | StoreError::TooNew { .. }
+        | StoreError::TooOld { .. }
+        | StoreError::ReadOnly
+        | StoreError::Corrupt(_)
+        | StoreError::Invalid(_)
+        | StoreError::Io(_) => "other",
     }
 }

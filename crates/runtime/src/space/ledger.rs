@@ -1,9 +1,10 @@
 //! What a project may spend, has spent, and has set aside for the model calls under way.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Budget, BudgetState, Lane, ReserveFn, Spending};
+use codelab_engine::{Budget, Lane, SpaceSnapshot, Spending};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{ProjectStore, StoreError};
 use tokio::sync::watch;
@@ -24,7 +25,7 @@ pub(crate) struct Ledger {
     spent: Spending,
     reserved: HashMap<(SessionId, Lane), Spending>,
     /// Tokens that a task of an agent took on average.
-    averages: HashMap<AgentName, u64>,
+    averages: Arc<BTreeMap<AgentName, u64>>,
     read_at: Option<Instant>,
     /// Whether `spent` is a sum of the database, with what came since; else only what came since.
     is_summed: bool,
@@ -106,14 +107,14 @@ impl Space {
         rows: &ProjectStore,
         team: &TeamSnapshot,
     ) -> Result<(), StoreError> {
-        let mut averages = HashMap::new();
+        let mut averages = BTreeMap::new();
         for agent in team.team.agents() {
             if let Some(tokens) = rows.agent_average_tokens(&agent.name).await? {
                 averages.insert(agent.name.clone(), tokens);
             }
         }
         let mut ledger = lock(&self.ledger);
-        ledger.averages = averages;
+        ledger.averages = Arc::new(averages);
         ledger.averages_read_at = Some(Instant::now());
         Ok(())
     }
@@ -138,30 +139,28 @@ impl Space {
         self.room.subscribe()
     }
 
-    /// Nobody else's call comes between the look and the decision.
-    pub(super) fn reserve(
-        &self,
-        session: &SessionId,
-        lane: Lane,
-        fit: &mut ReserveFn<'_>,
-    ) -> Option<Undo> {
-        let mut ledger = lock(&self.ledger);
-        let slot = (session.clone(), lane);
-        let before = ledger.reserved.remove(&slot);
-        match fit(&ledger.standing()) {
-            Some(taken) => {
-                ledger.reserved.insert(slot, taken);
-                Some(Undo::Reserved(lane, before))
-            }
-            None => {
-                ledger.reserved.extend(before.map(|before| (slot, before)));
-                None
-            }
-        }
+    /// Sets aside what a step decided that the lane's call may cost.
+    pub(super) fn reserve(&self, session: &SessionId, lane: Lane, spending: Spending) -> Undo {
+        let before = lock(&self.ledger)
+            .reserved
+            .insert((session.clone(), lane), spending);
+        Undo::Reserved(lane, before)
     }
 
-    pub(super) fn standing(&self) -> BudgetState {
-        lock(&self.ledger).standing()
+    /// The project's part of a snapshot.
+    pub(super) fn add_budget(&self, session: &SessionId, snapshot: &mut SpaceSnapshot) {
+        let ledger = lock(&self.ledger);
+        snapshot.budget = ledger.budget;
+        snapshot.granted = ledger.granted;
+        snapshot.spent = ledger.spent;
+        snapshot.usual_tokens = Arc::clone(&ledger.averages);
+        for ((owner, lane), spending) in &ledger.reserved {
+            if owner == session {
+                snapshot.reserved.insert(*lane, *spending);
+            } else {
+                snapshot.others_reserved = snapshot.others_reserved.plus(*spending);
+            }
+        }
     }
 
     /// A call ended and used this; nothing is set aside for it any more.
@@ -216,25 +215,5 @@ impl Space {
         let mut ledger = lock(&self.ledger);
         ledger.reserved.retain(|(other, _), _| other != session);
         self.room.send_replace(());
-    }
-
-    pub(super) fn average_tokens(&self, agent: &AgentName) -> Option<u64> {
-        lock(&self.ledger).averages.get(agent).copied()
-    }
-}
-
-impl Ledger {
-    fn standing(&self) -> BudgetState {
-        let reserved = self
-            .reserved
-            .values()
-            .copied()
-            .fold(Spending::default(), Spending::plus);
-        BudgetState {
-            budget: self.budget,
-            granted: self.granted,
-            spent: self.spent,
-            reserved,
-        }
     }
 }

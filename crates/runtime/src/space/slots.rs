@@ -1,20 +1,21 @@
-//! The places that a session's threads hold at agents, and the worker space as the engine asks it.
+//! The slots that a session's threads hold at agents: what a step sees of the worker space, and what
+//! it does to it.
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    AgentClosed, Budget, BudgetState, Input, Lane, ReserveFn, Slot, Spending, ThreadEnd,
-    WorkOutcome, WorkerSpace as EngineSpace,
+    AgentClosed, AgentSlots, Effect, Gate, Input, Lane, SpaceSnapshot, ThreadEnd, WorkOutcome,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
 use super::ledger::Undo;
 use super::{Space, TeamSnapshot};
-use crate::bus::{BusEntry, Permit, Reason, TaskOutcome, Unavailable, WaitingTask};
+use crate::bus::{BusEntry, Entry, Permit, Reason, SlotUse, TaskOutcome, Unavailable, WaitingTask};
 use crate::metrics::Metrics;
 
 /// What a session's threads hold, by lane.
@@ -24,6 +25,8 @@ pub(crate) struct HeldSlots(HashMap<Lane, Held>);
 enum Held {
     Permit(Permit),
     Waiting(WaitingTask),
+    /// An answer that was there at once, and that the session has not heard of.
+    Unheard(Result<Permit, Unavailable>),
 }
 
 impl Held {
@@ -31,6 +34,8 @@ impl Held {
         match self {
             Self::Permit(permit) => Some(permit.agent()),
             Self::Waiting(waiting) => waiting.agent(),
+            Self::Unheard(Ok(permit)) => Some(permit.agent()),
+            Self::Unheard(Err(_)) => None,
         }
     }
 }
@@ -44,20 +49,12 @@ pub(crate) struct SlotChanges {
 }
 
 impl HeldSlots {
-    /// Waits until a thread that queues has its place, or will not get it; for ever when none
-    /// queues.
+    /// Waits until a thread that queues has its slot, or will not get it; for ever when none queues.
     pub async fn granted(&mut self, space: Option<&Space>) -> Input {
-        let (lane, result) = std::future::poll_fn(|context| {
-            for (lane, held) in &mut self.0 {
-                if let Held::Waiting(waiting) = held
-                    && let Poll::Ready(result) = Pin::new(waiting).poll(context)
-                {
-                    return Poll::Ready((*lane, result));
-                }
-            }
-            Poll::Pending
-        })
-        .await;
+        let (lane, result) = match self.unheard() {
+            Some(unheard) => unheard,
+            None => self.answered().await,
+        };
         match result {
             Ok(permit) => {
                 let status = space.map_or(AgentStatus::Processing, |space| {
@@ -76,8 +73,32 @@ impl HeldSlots {
         }
     }
 
+    fn unheard(&mut self) -> Option<(Lane, Result<Permit, Unavailable>)> {
+        let is_unheard = |held: &Held| matches!(held, Held::Unheard(_));
+        let lane = *self.0.iter().find(|(_, held)| is_unheard(held))?.0;
+        match self.0.remove(&lane)? {
+            Held::Unheard(result) => Some((lane, result)),
+            Held::Permit(_) | Held::Waiting(_) => None,
+        }
+    }
+
+    async fn answered(&mut self) -> (Lane, Result<Permit, Unavailable>) {
+        std::future::poll_fn(|context| {
+            for (lane, held) in &mut self.0 {
+                if let Held::Waiting(waiting) = held
+                    && let Poll::Ready(result) = Pin::new(waiting).poll(context)
+                {
+                    return Poll::Ready((*lane, result));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Whether a thread will hear of a slot.
     pub fn is_waiting(&self) -> bool {
-        self.0.values().any(|held| matches!(held, Held::Waiting(_)))
+        self.0.values().any(|held| !matches!(held, Held::Permit(_)))
     }
 
     pub fn commit(&mut self, changes: SlotChanges, space: &Space) {
@@ -89,8 +110,9 @@ impl HeldSlots {
             space.spending_committed();
         }
         for (_, held, ended) in changes.left {
+            // One that only queued did no work.
             let Held::Permit(permit) = held else { continue };
-            // A thread that only waits for somebody is not done; its place is free.
+            // A thread that only waits for somebody is not done; its slot is free.
             let Some(ThreadEnd { outcome, worked_ms }) = ended else {
                 continue;
             };
@@ -121,177 +143,158 @@ impl HeldSlots {
     }
 }
 
-/// The worker space during one step of one session.
-pub(crate) struct StepSpace<'a> {
-    pub space: &'a Space,
-    pub team: &'a TeamSnapshot,
-    pub session: &'a SessionId,
-    pub slots: &'a mut HeldSlots,
-    /// Of the inputs before it that share its commit: the bus still counts what they gave back.
-    pub earlier: &'a [SlotChanges],
-    pub changes: SlotChanges,
-}
-
-impl EngineSpace for StepSpace<'_> {
-    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed> {
-        self.space
-            .bus
-            .check(agent)
-            .map_err(|unavailable| self.space.refused(&unavailable))
-    }
-
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot {
-        let (held, slot) = match self.space.bus.enter(agent, begun) {
-            Ok(BusEntry::Now(permit)) => (
-                Held::Permit(permit),
-                Slot::Granted(self.space.status(agent)),
-            ),
-            Ok(BusEntry::Later(waiting)) => (Held::Waiting(waiting), Slot::Queued),
-            Err(unavailable) => return Slot::Closed(self.space.refused(&unavailable)),
-        };
-        // A thread has one place; a former one is given back with the step.
-        self.give_back(lane, None);
-        self.slots.0.insert(lane, held);
-        self.changes.entered.push(lane);
-        slot
-    }
-
-    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<ThreadEnd>) -> AgentStatus {
-        self.changes
-            .ledger
-            .push(self.space.release(self.session, lane));
-        self.give_back(lane, ended);
-        let failing = self.space.status(agent) == AgentStatus::Error;
-        if failing && ended.is_none_or(|ended| ended.outcome != WorkOutcome::Succeeded) {
-            return AgentStatus::Error;
+impl HeldSlots {
+    /// Performs what the engine decided about the worker space. The caller holds the bus's admission
+    /// since the snapshot was made, so the bus answers as the engine expects.
+    pub fn perform(
+        &mut self,
+        effects: &[Effect],
+        space: &Space,
+        session: &SessionId,
+    ) -> SlotChanges {
+        let mut changes = SlotChanges::default();
+        for effect in effects {
+            match effect {
+                Effect::TakeSlot { lane, agent, begun } => {
+                    match space.bus.enter(agent, *begun) {
+                        Ok(BusEntry::Now(permit)) => {
+                            self.hold(*lane, Held::Permit(permit), &mut changes);
+                        }
+                        // The thread works without a slot, which harms nobody but the count.
+                        Ok(BusEntry::Later(_)) | Err(_) => {
+                            tracing::error!(%session, %agent, "agent gave no slot although one was free");
+                        }
+                    }
+                }
+                Effect::QueueForSlot { lane, agent, begun } => {
+                    let held = match space.bus.enter(agent, *begun) {
+                        Ok(BusEntry::Later(waiting)) => Held::Waiting(waiting),
+                        Ok(BusEntry::Now(permit)) => Held::Unheard(Ok(permit)),
+                        Err(unavailable) => Held::Unheard(Err(unavailable)),
+                    };
+                    self.hold(*lane, held, &mut changes);
+                }
+                Effect::LeaveSlot { lane, ended, .. } => {
+                    changes.ledger.push(space.release(session, *lane));
+                    self.give_back(*lane, *ended, &mut changes);
+                }
+                Effect::AgentQueueFull { .. } => space.count_refusal(),
+                Effect::ReserveBudget { lane, spending } => {
+                    let undo = space.reserve(session, *lane, *spending);
+                    changes.ledger.push(undo);
+                }
+                Effect::SpendBudget { lane, used } => {
+                    changes.ledger.extend(space.spend(session, *lane, *used));
+                }
+                Effect::ProjectBudget { budget, granted } => {
+                    changes.ledger.push(space.set_budget(*budget, *granted));
+                }
+                // Performed with the commit, or after it.
+                Effect::Event(_)
+                | Effect::Message(_)
+                | Effect::Switched(_)
+                | Effect::ApprovalOpened(_)
+                | Effect::ApprovalClosed { .. }
+                | Effect::ApprovalMoved { .. }
+                | Effect::CallOpened { .. }
+                | Effect::CallClosed { .. }
+                | Effect::InputAccepted { .. }
+                | Effect::Audit(_)
+                | Effect::Title(_)
+                | Effect::PlanSaved { .. }
+                | Effect::Spent(_)
+                | Effect::Remember(_)
+                | Effect::CallModel(_) => {}
+            }
         }
-        // A place is free only after the commit, and then goes to whoever waits.
-        let Some(metrics) = self.space.bus.metrics(agent) else {
-            return AgentStatus::Idle;
-        };
-        let active = (metrics.active + metrics.queue_length).saturating_sub(self.given_back(agent));
-        match active {
-            0 => AgentStatus::Idle,
-            active if active >= metrics.concurrency_limit => AgentStatus::Busy,
-            _ => AgentStatus::Processing,
-        }
+        changes
     }
 
-    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>) {
-        self.changes
-            .ledger
-            .extend(self.space.reserve(self.session, lane, fit));
+    fn hold(&mut self, lane: Lane, held: Held, changes: &mut SlotChanges) {
+        // A thread has one slot; a former one is given back with the step.
+        self.give_back(lane, None, changes);
+        self.0.insert(lane, held);
+        changes.entered.push(lane);
     }
 
-    fn spend(&mut self, lane: Lane, used: Spending) {
-        self.changes
-            .ledger
-            .extend(self.space.spend(self.session, lane, used));
-    }
-
-    fn standing(&self) -> BudgetState {
-        self.space.standing()
-    }
-
-    fn set_budget(&mut self, budget: Budget, granted: Spending) {
-        self.changes
-            .ledger
-            .push(self.space.set_budget(budget, granted));
-    }
-
-    fn usual_tokens(&self, agent: &AgentName) -> Option<u64> {
-        self.space.average_tokens(agent)
-    }
-
-    fn price_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
-        self.space.model.price_usd(self.model(agent), tokens)
-    }
-
-    fn model_of(&self, agent: &AgentName) -> String {
-        self.model(agent).to_owned()
-    }
-
-    fn call_cost_usd(
-        &self,
-        agent: &AgentName,
-        prompt_tokens: u64,
-        answer_tokens: u64,
-    ) -> Option<f64> {
-        self.space
-            .model
-            .call_cost_usd(self.model(agent), prompt_tokens, answer_tokens)
-    }
-
-    fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64 {
-        self.team
-            .team
-            .get(agent)
-            .map_or(0, |agent| agent.prompt_tokens(lane))
-    }
-
-    fn client_attached(&self) -> bool {
-        self.space.client_attached()
-    }
-}
-
-impl StepSpace<'_> {
-    /// The orchestrator is no agent of the project, and uses the server's model.
-    fn model(&self, agent: &AgentName) -> &str {
-        let own = self
-            .team
-            .team
-            .get(agent)
-            .and_then(|agent| agent.model.as_deref());
-        own.unwrap_or(&self.space.default_model)
-    }
-
-    fn give_back(&mut self, lane: Lane, ended: Option<ThreadEnd>) {
-        let Some(held) = self.slots.0.remove(&lane) else {
+    fn give_back(&mut self, lane: Lane, ended: Option<ThreadEnd>, changes: &mut SlotChanges) {
+        // After a restart, and for a thread that was refused, there is nothing to give back.
+        let Some(held) = self.0.remove(&lane) else {
             return;
         };
-        match self
-            .changes
-            .entered
-            .iter()
-            .position(|entered| *entered == lane)
-        {
-            // Entered and left within one step: there is nothing to give back.
-            Some(slot) => drop(self.changes.entered.swap_remove(slot)),
-            None => self.changes.left.push((lane, held, ended)),
+        match changes.entered.iter().position(|entered| *entered == lane) {
+            // Entered and left within one step.
+            Some(entered) => drop(changes.entered.swap_remove(entered)),
+            None => changes.left.push((lane, held, ended)),
         }
-    }
-
-    /// How many places at the agent are free once this is committed.
-    fn given_back(&self, agent: &AgentName) -> u64 {
-        let left = self
-            .earlier
-            .iter()
-            .chain([&self.changes])
-            .flat_map(|changes| &changes.left);
-        left.filter(|(_, held, _)| held.agent() == Some(agent))
-            .count() as u64
     }
 }
 
 impl Space {
+    /// What a step of the session sees. `earlier` are the changes of the inputs before it that share
+    /// its commit: the bus still counts what they gave back.
+    pub(crate) fn snapshot(
+        &self,
+        session: &SessionId,
+        team: &TeamSnapshot,
+        slots: &HeldSlots,
+        earlier: &[SlotChanges],
+    ) -> SpaceSnapshot {
+        let left = || earlier.iter().flat_map(|changes| &changes.left);
+        let limits = self.bus.limits();
+        let agent_slots = |(agent, slots): (AgentName, SlotUse)| {
+            let leaving = left().filter(|(_, held, _)| held.agent() == Some(&agent));
+            let slots = AgentSlots {
+                limit: slots.concurrency_limit as u64,
+                active: slots.active as u64,
+                waiting: slots.waiting as u64,
+                leaving: leaving.count() as u64,
+                new_queue: limits.queue_length as u64,
+                accepted_queue: limits.accepted_queue_length as u64,
+                for_new: gate(&slots.for_new),
+                for_begun: gate(&slots.for_begun),
+                is_failing: slots.is_failing,
+            };
+            (agent, slots)
+        };
+        let held = slots.0.iter();
+        let mut snapshot = SpaceSnapshot {
+            slots: self.bus.slot_use().into_iter().map(agent_slots).collect(),
+            held: held
+                .filter_map(|(lane, held)| Some((*lane, held.agent()?.clone())))
+                .collect(),
+            facts: Arc::clone(&team.facts),
+            client_attached: self.client_attached(),
+            ..SpaceSnapshot::default()
+        };
+        self.add_budget(session, &mut snapshot);
+        snapshot
+    }
+
     pub(super) fn status(&self, agent: &AgentName) -> AgentStatus {
         self.bus
             .status(agent)
             .map_or(AgentStatus::Error, Into::into)
     }
 
-    /// A queue that fills and empties between two looks at the space is told of all the same.
-    fn refused(&self, unavailable: &Unavailable) -> AgentClosed {
-        if unavailable.reason == Reason::QueueFull {
-            self.refusals.fetch_add(1, Ordering::Relaxed);
-            Metrics::count(&self.metrics.bus_tasks, "refused");
-        }
-        closed(unavailable)
+    /// A task met a full queue. A queue that fills and empties between two looks at the space is told
+    /// of all the same.
+    pub(crate) fn count_refusal(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        Metrics::count(&self.metrics.bus_tasks, "refused");
     }
 
     /// How many tasks met a full queue since this was asked last.
     pub(crate) fn take_refusals(&self) -> u64 {
         self.refusals.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn gate(entry: &Result<Entry, Unavailable>) -> Gate {
+    match entry {
+        Ok(Entry::Free) => Gate::Open,
+        Ok(Entry::Trial { then }) => Gate::Trial { then: closed(then) },
+        Err(unavailable) => Gate::Closed(closed(unavailable)),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Agent, FilePattern, Team};
+use codelab_engine::{Agent, FilePattern, Team, TeamFacts, TokenPrice};
 use codelab_protocol::{AgentId, AgentName, ProjectAgent, Tool};
 use codelab_store::{AgentRow, StoreError};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub(crate) const AGENTS_PAGE: u64 = 10 * MAX_AGENTS;
 /// The project's agents, ready for the engine.
 pub(crate) struct TeamSnapshot {
     pub team: Team,
+    /// What the engine's estimates are made of.
+    pub facts: Arc<TeamFacts>,
     ids: Vec<(AgentId, AgentName)>,
 }
 
@@ -59,7 +61,7 @@ struct RegisteredAgent {
     registered: bool,
 }
 
-/// The crew that the space uses, and how new the reading was that it was made from.
+/// The team snapshot that the space uses, and how new the reading was that it was made from.
 #[derive(Default)]
 pub(crate) struct CachedTeam {
     made: Option<(Vec<Arc<str>>, Arc<TeamSnapshot>)>,
@@ -73,7 +75,7 @@ pub(crate) struct CachedTeam {
 struct Reading(u64);
 
 impl CachedTeam {
-    /// The next use makes the crew anew.
+    /// The next use makes the snapshot anew.
     pub fn forget(&mut self) {
         self.made = None;
     }
@@ -83,7 +85,7 @@ impl CachedTeam {
         self.begun
     }
 
-    /// The crew of just these texts.
+    /// The snapshot of just these texts.
     fn snapshot_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<TeamSnapshot>> {
         let (known, team) = self.made.as_mut()?;
         let is_same = |(a, b): (&Arc<str>, &Arc<str>)| Arc::ptr_eq(a, b) || a == b;
@@ -140,7 +142,15 @@ impl Space {
                 .map(|kept| engine_agent(kept.agent))
                 .collect(),
         );
-        let team = Arc::new(TeamSnapshot { team, ids });
+        let price = |model: &str| {
+            let price = self.model.price(model)?;
+            Some(TokenPrice {
+                prompt_usd: price.input_usd(),
+                answer_usd: price.output_usd(),
+            })
+        };
+        let facts = Arc::new(TeamFacts::new(&team, &self.default_model, price));
+        let team = Arc::new(TeamSnapshot { team, facts, ids });
         let names: Vec<AgentName> = slots.iter().map(|slot| slot.name.clone()).collect();
         self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);

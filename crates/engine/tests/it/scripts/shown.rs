@@ -90,7 +90,15 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 past.text.replace('\n', " / ")
             )
         }
-        Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputAccepted { .. } => {
+        Effect::CallOpened { .. }
+        | Effect::Switched(_)
+        | Effect::InputAccepted { .. }
+        | Effect::TakeSlot { .. }
+        | Effect::QueueForSlot { .. }
+        | Effect::LeaveSlot { .. }
+        | Effect::AgentQueueFull { .. }
+        | Effect::ReserveBudget { .. }
+        | Effect::SpendBudget { .. } => {
             return None;
         }
     })

@@ -136,6 +136,12 @@ impl Record {
                 Effect::PlanSaved { .. }
                 | Effect::Spent(_)
                 | Effect::ProjectBudget { .. }
+                | Effect::TakeSlot { .. }
+                | Effect::QueueForSlot { .. }
+                | Effect::LeaveSlot { .. }
+                | Effect::AgentQueueFull { .. }
+                | Effect::ReserveBudget { .. }
+                | Effect::SpendBudget { .. }
                 | Effect::Remember(_) => {
                     panic!("an effect of projects")
                 }

@@ -136,10 +136,7 @@ impl Life {
 
     /// An input that is taken, without a crash around it.
     fn commit(&mut self, input: Input) {
-        let applied = self
-            .session
-            .apply(input.clone(), &mut self.stage.world())
-            .unwrap();
+        let applied = self.stage.apply(&mut self.session, input.clone()).unwrap();
         self.record
             .commit(&input, &applied, &self.session, &self.stage);
         self.past_models.extend(self.record.made());
@@ -152,7 +149,7 @@ impl Life {
         let is_lost = self.rng.one_in(self.crash_rate.saturating_mul(2));
         let is_watched = is_lost || self.rng.one_in(WATCHED);
         let before = is_watched.then(|| (self.session.clone(), self.stage.space.clone()));
-        let outcome = self.session.apply(input.clone(), &mut self.stage.world());
+        let outcome = self.stage.apply(&mut self.session, input.clone());
         let applied = match (outcome, before) {
             (Err(_), None) => return,
             (Err(_), Some((before, space))) => {
@@ -208,7 +205,7 @@ impl Life {
         self.stage.stopping = true;
         for _ in 0..self.rng.below(5) {
             let input = self.helpful_input();
-            if let Ok(applied) = self.session.apply(input.clone(), &mut self.stage.world()) {
+            if let Ok(applied) = self.stage.apply(&mut self.session, input.clone()) {
                 self.record
                     .commit(&input, &applied, &self.session, &self.stage);
                 self.past_models.extend(self.record.made());

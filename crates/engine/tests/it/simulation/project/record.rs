@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use codelab_engine::{
     Applied, Approval, ApprovalStatus, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
     EventBody, EventRange, EventRecord, Input, Lane, MessageRecord, ModelCallId, Purpose, Session,
-    Spending, ThreadPhase, WorkerSpace as _,
+    Spending, ThreadPhase,
 };
 use codelab_protocol::{
     CallId, ClientId, Digest, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
@@ -235,6 +235,13 @@ impl Record {
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) => {}
+            // The space itself says what may be done to it.
+            Effect::TakeSlot { .. }
+            | Effect::QueueForSlot { .. }
+            | Effect::LeaveSlot { .. }
+            | Effect::AgentQueueFull { .. }
+            | Effect::ReserveBudget { .. }
+            | Effect::SpendBudget { .. } => {}
         }
     }
 
@@ -421,7 +428,7 @@ impl Record {
                 spent,
                 reserved,
                 ..
-            } = stage.space.standing();
+            } = stage.space.budget_state();
             assert!(
                 within(budget, spent.plus(reserved)),
                 "the project's budget is passed"
