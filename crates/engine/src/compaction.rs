@@ -79,15 +79,17 @@ impl Session {
     }
 }
 
-impl Transition<'_, '_> {
+impl Session {
     pub(crate) fn count_said(&mut self, message: &Message) {
-        let compaction = &mut self.session.compaction;
+        let compaction = &mut self.compaction;
         compaction.said += 1;
         compaction.tokens = compaction
             .tokens
             .saturating_add(estimated_size(message) as u64);
     }
+}
 
+impl Transition<'_, '_> {
     /// Kept for prompts whose history was summed up.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if self.world.limits.compact_tokens.is_some() {
@@ -111,8 +113,9 @@ impl Transition<'_, '_> {
             return;
         }
         // It is not worth a question to a person.
-        let size = self.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
-        let Reservation::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else {
+        let mut funds = self.funds();
+        let size = funds.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
+        let Reservation::Taken(taken) = funds.set_aside(Lane::ASIDE, &orchestrator(), size) else {
             return;
         };
         let before = self.session.message_count;
@@ -146,7 +149,7 @@ impl Transition<'_, '_> {
             max_tokens,
             recall: None,
         };
-        self.effects.push(Effect::CallModel(call));
+        self.output.push(Effect::CallModel(call));
     }
 
     /// `kept` is what the runtime found to be carried on word for word.
@@ -165,7 +168,7 @@ impl Transition<'_, '_> {
         else {
             return CallerAnswer::Nothing;
         };
-        self.changed = true;
+        self.output.mark_changed();
         let usage = outcome.as_ref().ok().and_then(|output| output.usage);
         self.space_spends(Lane::ASIDE, usage);
         if let Some(usage) = usage {
@@ -196,7 +199,8 @@ impl Transition<'_, '_> {
                 messages: running.said,
                 summary: text,
             };
-            self.event(running.turn, SessionEventBody::HistoryCompacted(compacted));
+            self.log()
+                .event(running.turn, SessionEventBody::HistoryCompacted(compacted));
         }
         CallerAnswer::Nothing
     }

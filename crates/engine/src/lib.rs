@@ -15,6 +15,7 @@ mod compaction;
 mod effect;
 mod input;
 mod keywords;
+mod output;
 mod placeholders;
 mod plan;
 mod prompt;

@@ -11,12 +11,13 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
+use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
-use crate::turn::{LateCall, ThreadPhase, Turn};
+use crate::turn::{Funds, LateCall, ThreadPhase, Turn, View};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
-    Applied, Approval, Budget, CallerAnswer, Effect, EventBody, EventRange, EventRecord, Input,
-    MessageRecord, ModelCallId, Refusal, Spending, SwitchRecord, UserMessage, World, orchestrator,
+    Applied, Approval, Budget, CallerAnswer, Effect, EventRange, Input, MessageRecord, ModelCallId,
+    Refusal, Spending, SwitchRecord, UserMessage, World, orchestrator,
 };
 
 /// Everything the engine knows of a session. Its size does not grow with the history.
@@ -120,8 +121,7 @@ impl Session {
             session: self,
             world,
             space,
-            effects: Vec::new(),
-            changed: false,
+            output: Output::default(),
         };
         let answer = match input {
             Input::UserMessage(message) => step.user_message(message)?,
@@ -173,12 +173,7 @@ impl Session {
         step.advance_workflow();
         step.save_changed_plan(shown);
         step.settle_workflow();
-        let changed = step.changed || !step.effects.is_empty() || answer != CallerAnswer::Nothing;
-        Ok(Applied {
-            effects: step.effects,
-            answer,
-            changed,
-        })
+        Ok(step.output.finish(answer))
     }
 
     pub fn id(&self) -> &SessionId {
@@ -305,15 +300,26 @@ impl Session {
     }
 }
 
-/// One input on its way through the session: the state, the world, and the effects so far.
+/// One input on its way through the session: the state, the world, and what was decided so far. What
+/// needs less gets less: [`EventLog`], [`View`], [`Funds`], or the workflow alone.
 pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
     /// The worker space with what the step has decided so far.
     pub space: WorkingSpace,
-    pub effects: Vec<Effect>,
-    /// Set where the state changes without an effect.
-    pub changed: bool,
+    pub output: Output,
+}
+
+impl Session {
+    /// The caller's choice outlives turns; the orchestrator's name takes it back.
+    pub(crate) fn pin(&mut self, agent: &AgentName) {
+        self.pinned = (*agent != orchestrator()).then(|| agent.clone());
+    }
+
+    pub(crate) fn new_turn_id(&mut self) -> TurnId {
+        self.last_turn += 1;
+        TurnId(self.last_turn)
+    }
 }
 
 impl Transition<'_, '_> {
@@ -325,20 +331,20 @@ impl Transition<'_, '_> {
         // In a project a message that names an agent is a request of its own; in the runtime realm
         // the name only pins.
         if (message.agent.is_none() || self.session.kind == SessionKind::Runtime)
-            && let Some(question) = self.oldest_question()
+            && let Some(question) = self.session.oldest_question()
         {
             if let Some(agent) = &message.agent {
-                self.pin(agent);
+                self.session.pin(agent);
                 self.session.requested = true;
             }
-            let span = self.here();
+            let span = self.session.here();
             self.input_accepted(message.client_message_id, span);
             self.answered(&question, message.text);
             return Ok(CallerAnswer::Answered(span));
         }
         self.room_to_wait(&message.text)?;
         let span = EventRange {
-            turn: self.new_turn_id(),
+            turn: self.session.new_turn_id(),
             after_seq: self.session.last_seq,
         };
         self.input_accepted(message.client_message_id, span);
@@ -397,7 +403,7 @@ impl Transition<'_, '_> {
         self.session.queue.push_back(waiting);
         if self.session.kind == SessionKind::Project {
             let position = self.session.queue.len() as u64;
-            self.event(
+            self.log().event(
                 turn,
                 SessionEventBody::MessageQueued(MessageQueued {
                     message_id,
@@ -420,7 +426,7 @@ impl Transition<'_, '_> {
 
     fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {
         self.known_agent(&agent)?;
-        self.pin(&agent);
+        self.session.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
             let here = EventRange {
@@ -435,17 +441,12 @@ impl Transition<'_, '_> {
             return Ok(CallerAnswer::Now(TurnStatus::Completed));
         }
         let span = EventRange {
-            turn: self.new_turn_id(),
+            turn: self.session.new_turn_id(),
             after_seq: self.session.last_seq,
         };
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
-        self.settle(TurnStatus::Completed);
+        self.output.settle(TurnStatus::Completed);
         Ok(CallerAnswer::Span(span))
-    }
-
-    /// The caller's choice outlives turns; the orchestrator's name takes it back.
-    pub(crate) fn pin(&mut self, agent: &AgentName) {
-        self.session.pinned = (*agent != orchestrator()).then(|| agent.clone());
     }
 
     fn known_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
@@ -461,27 +462,46 @@ impl Transition<'_, '_> {
 
     fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
         if let Some(client_message_id) = client_message_id {
-            self.effects.push(Effect::InputAccepted {
+            self.output.push(Effect::InputAccepted {
                 client_message_id,
                 span,
             });
         }
     }
 
-    pub(crate) fn new_turn_id(&mut self) -> TurnId {
-        self.session.last_turn += 1;
-        TurnId(self.session.last_turn)
+    pub(crate) fn log(&mut self) -> EventLog<'_> {
+        EventLog {
+            last_seq: &mut self.session.last_seq,
+            output: &mut self.output,
+        }
     }
 
-    pub(crate) fn event(&mut self, turn: TurnId, body: impl Into<EventBody>) {
-        self.session.last_seq += 1;
-        let seq = self.session.last_seq;
-        self.effects.push(Effect::Event(EventRecord {
-            seq,
-            turn,
-            body: body.into(),
-            settled: None,
-        }));
+    /// What people see of the turn.
+    pub(crate) fn view(&mut self) -> View<'_> {
+        let session = &mut *self.session;
+        View {
+            kind: session.kind,
+            turn: session.turn.as_ref(),
+            last_turn: TurnId(session.last_turn),
+            now: self.world.now,
+            client_attached: self.space.client_attached,
+            log: EventLog {
+                last_seq: &mut session.last_seq,
+                output: &mut self.output,
+            },
+        }
+    }
+
+    /// Asks what a model call may take of the budgets. It reads the session, and changes only the
+    /// worker space.
+    pub(crate) fn funds(&mut self) -> Funds<'_> {
+        Funds {
+            session: self.session,
+            team: self.world.team,
+            limits: &self.world.limits.prompt,
+            space: &mut self.space,
+            output: &mut self.output,
+        }
     }
 
     /// A workflow waits as a whole once none of its tasks can go on by itself.
@@ -498,25 +518,7 @@ impl Transition<'_, '_> {
         let (id, Some(status)) = (turn.id, turn.suspended()) else {
             return;
         };
-        // The step can have shown events of other turns after it: a message that queues, a result
-        // that comes late.
-        let last = self
-            .effects
-            .iter_mut()
-            .rev()
-            .filter_map(Effect::as_event_mut)
-            .find(|event| event.turn == id);
-        if let Some(event) = last {
-            event.settled = Some(status);
-        }
-    }
-
-    /// Marks the last event as the one after which readers of the turn may stop.
-    pub(crate) fn settle(&mut self, status: TurnStatus) {
-        let last = self.effects.iter_mut().rev().find_map(Effect::as_event_mut);
-        if let Some(event) = last {
-            event.settled = Some(status);
-        }
+        self.output.settle_turn(id, status);
     }
 
     /// `task`: whose thread the message belongs to; none for the session's own history.
@@ -524,10 +526,10 @@ impl Transition<'_, '_> {
         let ord = self.session.message_count;
         self.session.message_count += 1;
         if task.is_none() {
-            self.count_said(&message);
+            self.session.count_said(&message);
         }
         self.count_for_room(turn, task.as_ref(), &message);
-        self.effects.push(Effect::Message(MessageRecord {
+        self.output.push(Effect::Message(MessageRecord {
             ord,
             turn,
             task,
@@ -554,7 +556,7 @@ impl Transition<'_, '_> {
         };
         self.session.switch_count += 1;
         self.session.last_switch = Some(record.clone());
-        self.effects.push(Effect::Switched(record));
+        self.output.push(Effect::Switched(record));
         let body = SwitchAgent {
             from_agent: from,
             to_agent: to,
@@ -562,7 +564,7 @@ impl Transition<'_, '_> {
             confidence,
             timestamp: at,
         };
-        self.show_switch(turn, body);
+        self.view().show_switch(turn, body);
     }
 
     /// Back to the agent that takes the next message: the pinned one, else the orchestrator.

@@ -26,7 +26,8 @@ pub(crate) use budget::BudgetQuestion;
 pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
-pub(crate) use reservation::{Reservation, Reserved};
+pub(crate) use reservation::{Funds, Reservation, Reserved};
+pub(crate) use show::View;
 pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
 pub(crate) use thread::{PlannedCall, too_deep};
 
@@ -35,7 +36,7 @@ use crate::prompt::without_middle;
 use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
-    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout,
+    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout, Session,
     orchestrator, routing,
 };
 
@@ -134,6 +135,32 @@ impl Turn {
     }
 }
 
+impl Session {
+    /// Takes a thread out of the turn; `put` brings it back. A lane that a late input names can be
+    /// one of an earlier turn, whose work was of the other kind.
+    pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
+        match (&mut self.turn.as_mut()?.work, lane.task()) {
+            (TurnWork::Thread(thread), None) => thread.take().map(|thread| *thread),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.take_thread(task),
+            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => None,
+        }
+    }
+
+    pub(crate) fn put(&mut self, thread: Thread) {
+        let Some(turn) = &mut self.turn else {
+            never!("a thread is put back after its turn ended");
+            return;
+        };
+        match (&mut turn.work, thread.lane.task()) {
+            (TurnWork::Thread(own), None) => *own = Some(Box::new(thread)),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
+            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => {
+                never!("a thread is put into work of another kind");
+            }
+        }
+    }
+}
+
 impl Transition<'_, '_> {
     pub(crate) fn begin_turn(&mut self, waiting: QueuedMessage) {
         let QueuedMessage {
@@ -147,7 +174,7 @@ impl Transition<'_, '_> {
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
         {
-            self.effects.push(Effect::Title(title));
+            self.output.push(Effect::Title(title));
         }
         self.session.caller = caller;
         if self.session.kind == SessionKind::Project {
@@ -166,7 +193,8 @@ impl Transition<'_, '_> {
             work: TurnWork::Thread(None),
             said: Vec::new(),
         });
-        self.show_user_message(id, &message, workflow_id.clone());
+        self.view()
+            .show_user_message(id, &message, workflow_id.clone());
         self.message(id, None, message);
         match (self.session.kind, agent, workflow_id) {
             (SessionKind::Runtime, agent, _) => self.begin_routed(id, text, agent),
@@ -181,7 +209,7 @@ impl Transition<'_, '_> {
     /// The orchestrator finds the agent, unless the caller did.
     fn begin_routed(&mut self, id: TurnId, text: String, agent: Option<AgentName>) {
         if let Some(agent) = agent {
-            self.pin(&agent);
+            self.session.pin(&agent);
             if agent != self.session.current {
                 self.switch(id, agent, REQUESTED.to_owned(), None);
             }
@@ -200,11 +228,12 @@ impl Transition<'_, '_> {
         }
         thread.phase = ThreadPhase::Routing { text, attempt: 0 };
         self.call_model(&thread, None);
-        self.put(thread);
+        self.session.put(thread);
     }
 
     fn begin_direct(&mut self, id: TurnId, agent: AgentName) {
-        self.show_direct_call(id, &agent);
+        self.session.current = agent.clone();
+        self.view().show_direct_call(id, &agent);
         let limit_ms = self.world.limits.direct_timeout_seconds * 1000;
         self.work(Thread::new(id, Lane::OWN, agent, Some(limit_ms)));
     }
@@ -251,7 +280,7 @@ impl Transition<'_, '_> {
         {
             return CallerAnswer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else {
+        let Some(mut thread) = self.session.take_thread(call.lane) else {
             never!("a thread that awaits a model call is not in its turn");
             return CallerAnswer::Nothing;
         };
@@ -275,7 +304,7 @@ impl Transition<'_, '_> {
             | ThreadPhase::AwaitingRoom
             | ThreadPhase::AwaitingBudget { .. } => {
                 never!("a thread awaits a model call in a phase that has none");
-                self.put(thread);
+                self.session.put(thread);
             }
         }
         CallerAnswer::Nothing
@@ -333,7 +362,7 @@ impl Transition<'_, '_> {
                 thread.agent.clone(),
                 Purpose::Step {
                     message_id: message_id.clone(),
-                    origin: self.origin(thread),
+                    origin: self.session.origin(thread),
                 },
                 self.recall_for(thread),
             ),
@@ -347,7 +376,7 @@ impl Transition<'_, '_> {
                 return;
             }
         };
-        self.effects.push(Effect::CallModel(ModelCall {
+        self.output.push(Effect::CallModel(ModelCall {
             id,
             agent,
             purpose,
@@ -361,35 +390,11 @@ impl Transition<'_, '_> {
         if self.session.kind == SessionKind::Runtime || thread.steps != thread.begins_with {
             return None;
         }
-        match self.task_of(thread) {
+        match self.session.task_of(thread) {
             Some(origin) => Some(RecallAbout::Task(origin)),
             None => {
                 let turn = self.session.turn.as_ref()?;
                 Some(RecallAbout::Request(turn.message_id.clone()))
-            }
-        }
-    }
-
-    /// Takes a thread out of the turn; `put` brings it back. A lane that a late input names can be
-    /// one of an earlier turn, whose work was of the other kind.
-    pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
-        match (&mut self.session.turn.as_mut()?.work, lane.task()) {
-            (TurnWork::Thread(thread), None) => thread.take().map(|thread| *thread),
-            (TurnWork::Workflow(workflow), Some(task)) => workflow.take_thread(task),
-            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => None,
-        }
-    }
-
-    pub(crate) fn put(&mut self, thread: Thread) {
-        let Some(turn) = &mut self.session.turn else {
-            never!("a thread is put back after its turn ended");
-            return;
-        };
-        match (&mut turn.work, thread.lane.task()) {
-            (TurnWork::Thread(own), None) => *own = Some(Box::new(thread)),
-            (TurnWork::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
-            (TurnWork::Thread(_), Some(_)) | (TurnWork::Workflow(_), None) => {
-                never!("a thread is put into work of another kind");
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::{ApprovalKind, Downtime, Lane, Spending, orchestrator};
 impl Transition<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
     pub(super) fn tasks_ended(&mut self) {
-        let Some((_, workflow)) = self.workflow() else {
+        let Some((_, workflow)) = self.session.workflow() else {
             never!("tasks ended without a workflow");
             return;
         };
@@ -48,7 +48,7 @@ impl Transition<'_, '_> {
     }
 
     pub(super) fn finish_concatenated(&mut self, message_id: MessageId) {
-        let Some((_, workflow)) = self.workflow() else {
+        let Some((_, workflow)) = self.session.workflow() else {
             never!("results are joined without a workflow");
             return;
         };
@@ -63,7 +63,7 @@ impl Transition<'_, '_> {
         text: String,
         warnings: Vec<String>,
     ) {
-        let Some((_, workflow)) = self.workflow() else {
+        let Some((_, workflow)) = self.session.workflow() else {
             never!("a workflow finishes that is not there");
             return;
         };
@@ -88,7 +88,7 @@ impl Transition<'_, '_> {
 
     /// The workflow's answer: this one, and what it does not cover.
     fn answer_workflow(&mut self, answer: Message, status: WorkflowStatus, ended: PlanStatus) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a workflow is answered that is not there");
             return;
         };
@@ -113,7 +113,7 @@ impl Transition<'_, '_> {
             error: status == WorkflowStatus::Failed,
             ..answer
         };
-        self.show_message(turn, &message, None);
+        self.view().show_message(turn, &message, None);
         self.message(turn, None, message);
         self.save_plan(Some(ended));
         let completed = WorkflowCompleted {
@@ -124,12 +124,13 @@ impl Transition<'_, '_> {
             message_id,
             usage,
         };
-        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
+        self.log()
+            .event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     /// A person allowed no more spending: what was done so far is the answer.
     pub(crate) fn stop_workflow(&mut self, error: ErrorData) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a workflow is stopped that is not there");
             return;
         };
@@ -151,8 +152,8 @@ impl Transition<'_, '_> {
             true => format!("Nothing was done. {}.", error.message),
             false => format!("Stopped here. {}.", error.message),
         });
-        self.note_error(&error.message);
-        self.show_turn_error(turn, error);
+        self.session.note_error(&error.message);
+        self.view().show_turn_error(turn, error);
         self.stop_tasks();
         let answer = self.new_message(Role::Assistant, parts.join("\n\n"));
         self.answer_workflow(answer, status, ended);
@@ -162,7 +163,7 @@ impl Transition<'_, '_> {
     /// Stops every task; what has ended keeps its result.
     pub(crate) fn cancel_workflow(&mut self) {
         self.stop_tasks();
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a workflow is cancelled that is not there");
             return;
         };
@@ -181,19 +182,21 @@ impl Transition<'_, '_> {
             message_id: None,
             usage,
         };
-        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
+        self.log()
+            .event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     fn stop_tasks(&mut self) {
-        for thread in self.take_all_threads() {
+        for thread in self.session.take_all_threads() {
             let (index, usage) = (thread.lane().task(), thread.usage());
             self.cancel_thread(thread);
-            match index.and_then(|index| self.workflow_mut()?.tasks.get_mut(index)) {
+            match index.and_then(|index| self.session.workflow_mut()?.tasks.get_mut(index)) {
                 Some(task) => task.usage = usage,
                 None => never!("a stopped thread is no task of the plan"),
             }
         }
         let approval = self
+            .session
             .workflow()
             .and_then(|(_, workflow)| workflow.approval().cloned());
         if let Some(approval) = approval {
@@ -202,7 +205,7 @@ impl Transition<'_, '_> {
                 self.plan_resolved("cancelled", "cancel".to_owned(), None, Vec::new());
             }
         }
-        let Some(workflow) = self.workflow_mut() else {
+        let Some(workflow) = self.session.workflow_mut() else {
             never!("tasks are stopped without a workflow");
             return;
         };
@@ -219,7 +222,7 @@ impl Transition<'_, '_> {
 
     pub(crate) fn workflow_recovered(&mut self, down: Downtime) {
         // A direct call has no workflow.
-        let Some(workflow) = self.workflow_mut() else {
+        let Some(workflow) = self.session.workflow_mut() else {
             return;
         };
         workflow.reserved = None;
@@ -246,7 +249,7 @@ impl Transition<'_, '_> {
             }
             WorkflowPhase::AwaitingApproval { approval }
             | WorkflowPhase::AwaitingBudget { approval, .. } => {
-                self.move_approval(approval, down);
+                self.output.move_approval(approval, down);
                 self.set_phase(phase);
             }
             WorkflowPhase::AwaitingRoom { next } => {

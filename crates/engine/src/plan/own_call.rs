@@ -38,9 +38,11 @@ impl Transition<'_, '_> {
     }
 
     fn set_aside_own(&mut self, next: &WorkflowPhase) -> Reservation {
-        let room = self.set_aside(Lane::OWN, &orchestrator(), self.own_size(next));
+        let mut funds = self.funds();
+        let size = funds.own_size(next);
+        let room = funds.set_aside(Lane::OWN, &orchestrator(), size);
         if let (Reservation::Taken(Reserved { spending, .. }), Some(workflow)) =
-            (&room, self.workflow_mut())
+            (&room, self.session.workflow_mut())
         {
             workflow.reserved = Some(*spending);
         }
@@ -48,7 +50,7 @@ impl Transition<'_, '_> {
     }
 
     fn ask_before_planning(&mut self, question: &BudgetQuestion) {
-        let Some((turn, _)) = self.workflow() else {
+        let Some((turn, _)) = self.session.workflow() else {
             never!("a budget question before planning without a workflow");
             return;
         };
@@ -67,11 +69,12 @@ impl Transition<'_, '_> {
             agent: None,
             origin: Default::default(),
         };
-        self.event(turn, SessionEventBody::ApprovalRequest(Box::new(shown)));
+        self.log()
+            .event(turn, SessionEventBody::ApprovalRequest(Box::new(shown)));
     }
 
     fn call_planner(&mut self, max_tokens: Option<u32>) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("the planner is called without a workflow");
             return;
         };
@@ -99,7 +102,7 @@ impl Transition<'_, '_> {
                 return;
             }
         };
-        self.effects.push(Effect::CallModel(ModelCall {
+        self.output.push(Effect::CallModel(ModelCall {
             id,
             agent: orchestrator(),
             purpose,
@@ -110,7 +113,7 @@ impl Transition<'_, '_> {
 
     /// The workflow's own model call ended: a plan, or the joined answer.
     pub(crate) fn workflow_answered(&mut self, outcome: Result<ModelOutput, ModelFailure>) {
-        let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+        let Some((turn, workflow)) = self.session.workflow_mut_with_turn() else {
             never!("the planner answered without a workflow");
             return;
         };

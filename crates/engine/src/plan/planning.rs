@@ -11,7 +11,7 @@ use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
 use crate::session::Transition;
 use crate::turn::{cut, error_data};
 use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
-use crate::{Approval, ApprovalKind, ApprovalStatus, BudgetScope, BudgetWhy, Decision, Refusal};
+use crate::{Approval, ApprovalKind, ApprovalStatus, Decision, Refusal};
 
 impl Transition<'_, '_> {
     pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
@@ -28,7 +28,7 @@ impl Transition<'_, '_> {
             usage: None,
             reserved: None,
         };
-        self.set_workflow(workflow);
+        self.session.set_workflow(workflow);
         match self.world.team.specialists().next() {
             Some(_) => self.own_call(WorkflowPhase::Planning {
                 attempt: 0,
@@ -39,13 +39,13 @@ impl Transition<'_, '_> {
     }
 
     fn nobody_to_plan_for(&mut self) {
-        let Some((turn, _)) = self.workflow() else {
+        let Some((turn, _)) = self.session.workflow() else {
             never!("planning ended without a workflow");
             return;
         };
         let error = error_data(ErrorCode::AgentNotFound, "The project has no agents");
-        self.note_error(&error.message);
-        self.show_turn_error(turn, error.clone());
+        self.session.note_error(&error.message);
+        self.view().show_turn_error(turn, error.clone());
         let message_id = self.world.ids.message_id();
         self.finish_workflow(message_id, error.message, Vec::new());
     }
@@ -90,7 +90,7 @@ impl Transition<'_, '_> {
     fn plan_ready(&mut self, tasks: Vec<TaskState>, fallback: bool) {
         let limits = self.world.limits;
         let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
-        let Some(workflow) = self.workflow_mut() else {
+        let Some(workflow) = self.session.workflow_mut() else {
             never!("a plan is ready without a workflow");
             return;
         };
@@ -118,16 +118,17 @@ impl Transition<'_, '_> {
     }
 
     pub(super) fn show_plan(&mut self) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a plan is shown without a workflow");
             return;
         };
         let plan = workflow.plan(None);
-        self.event(turn, SessionEventBody::TaskPlanCreated(plan));
+        self.log()
+            .event(turn, SessionEventBody::TaskPlanCreated(plan));
     }
 
     fn ask_for_plan(&mut self, reason: String) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a plan is asked about without a workflow");
             return;
         };
@@ -153,7 +154,8 @@ impl Transition<'_, '_> {
         };
         self.set_phase(WorkflowPhase::AwaitingApproval { approval });
         self.show_plan();
-        self.event(turn, SessionEventBody::PlanRequest(request));
+        self.log()
+            .event(turn, SessionEventBody::PlanRequest(request));
     }
 
     /// A person's word about the plan. An edit that cannot be run leaves it pending.
@@ -162,7 +164,7 @@ impl Transition<'_, '_> {
         decision: Decision,
         decided_by: String,
     ) -> Result<(), Refusal> {
-        let Some((_, workflow)) = self.workflow() else {
+        let Some((_, workflow)) = self.session.workflow() else {
             never!("a plan is decided without a workflow");
             return Ok(());
         };
@@ -187,7 +189,7 @@ impl Transition<'_, '_> {
                 let tasks = self.edited_tasks(&arguments)?;
                 let planned: Vec<PlannedTask> = tasks.iter().map(TaskState::planned).collect();
                 let modified = Some(plan_arguments(&tasks));
-                match self.workflow_mut() {
+                match self.session.workflow_mut() {
                     Some(workflow) => workflow.tasks = tasks,
                     None => never!("a plan is edited without a workflow"),
                 }
@@ -240,7 +242,7 @@ impl Transition<'_, '_> {
         reason: Option<String>,
         tasks: Vec<PlannedTask>,
     ) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a plan is resolved without a workflow");
             return;
         };
@@ -252,14 +254,15 @@ impl Transition<'_, '_> {
             reason,
             tasks,
         };
-        self.event(turn, SessionEventBody::PlanResolved(resolved));
+        self.log()
+            .event(turn, SessionEventBody::PlanResolved(resolved));
     }
 
     /// Nobody decided in time: the workflow ends.
     pub(crate) fn plan_expired(&mut self) {
         let now = self.world.now;
         // A direct call has no plan.
-        let Some((_, workflow)) = self.workflow() else {
+        let Some((_, workflow)) = self.session.workflow() else {
             return;
         };
         if workflow.deadline().is_none_or(|deadline| deadline > now) {
@@ -291,25 +294,9 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// The question that is open before there is a plan.
-    pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope, BudgetWhy)> {
-        match &self.workflow()?.1.phase {
-            WorkflowPhase::AwaitingBudget {
-                approval,
-                scope,
-                why,
-            } => Some((approval.clone(), *scope, *why)),
-            WorkflowPhase::AwaitingRoom { .. }
-            | WorkflowPhase::Planning { .. }
-            | WorkflowPhase::AwaitingApproval { .. }
-            | WorkflowPhase::Running
-            | WorkflowPhase::Joining { .. } => None,
-        }
-    }
-
     /// A person allowed to spend more, where a request waits for that to be planned.
     pub(crate) fn planning_may_spend(&mut self) {
-        if self.planning_budget().is_some() {
+        if self.session.planning_budget().is_some() {
             self.own_call(WorkflowPhase::Planning {
                 attempt: 0,
                 repair: None,

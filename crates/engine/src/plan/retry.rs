@@ -51,7 +51,7 @@ impl Transition<'_, '_> {
             );
         }
         let span = EventRange {
-            turn: self.new_turn_id(),
+            turn: self.session.new_turn_id(),
             after_seq: self.session.last_seq,
         };
         let workflow = Workflow {

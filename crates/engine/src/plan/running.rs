@@ -3,11 +3,12 @@
 
 use codelab_protocol::{
     ErrorData, ModelOutput, Role, SessionEventBody, TaskCompleted, TaskFailed,
-    TaskProgress as TaskProgressEvent, TaskSkipped, TaskStarted,
+    TaskProgress as TaskProgressEvent, TaskSkipped, TaskStarted, TurnId, Usage,
 };
 
 use super::{TaskRun, Workflow, WorkflowPhase, results};
 use crate::Lane;
+use crate::output::EventLog;
 use crate::session::Transition;
 use crate::turn::Thread;
 
@@ -17,7 +18,7 @@ impl Transition<'_, '_> {
     pub(crate) fn advance_workflow(&mut self) {
         loop {
             // A direct call has no tasks.
-            let Some((_, workflow)) = self.workflow() else {
+            let Some((_, workflow)) = self.session.workflow() else {
                 return;
             };
             if !matches!(workflow.phase, WorkflowPhase::Running) {
@@ -38,7 +39,7 @@ impl Transition<'_, '_> {
 
     fn start_task(&mut self, index: usize) {
         let limit_ms = self.world.limits.task_timeout_seconds * 1000;
-        let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+        let Some((turn, workflow)) = self.session.workflow_mut_with_turn() else {
             never!("a task starts without a workflow");
             return;
         };
@@ -54,58 +55,28 @@ impl Transition<'_, '_> {
         task.state = TaskRun::Open(None);
         let thread = Thread::new(turn, Lane::of_task(index), agent, Some(limit_ms));
         let message = self.new_message(Role::User, brief);
-        self.message(turn, self.task_of(&thread), message);
+        self.message(turn, self.session.task_of(&thread), message);
         self.work(thread);
     }
 
-    /// The task has its place and begins to work.
+    /// The task has its slot and begins to work.
     pub(crate) fn started(&mut self, thread: &Thread) {
         // A turn's own thread is no task.
-        let (Some(index), Some((turn, workflow))) = (thread.lane().task(), self.workflow()) else {
-            return;
-        };
-        let Some(task) = workflow.tasks.get(index) else {
-            never!("a task has started that is not in its plan");
-            return;
-        };
-        let started = TaskStarted {
-            plan_id: workflow.plan_id.clone(),
-            task_id: task.id.clone(),
-            agent: task.agent.clone(),
-            description: task.description.clone(),
-        };
-        self.event(turn, SessionEventBody::TaskStarted(started));
+        if let (Some(index), Some((turn, workflow, mut log))) =
+            (thread.lane().task(), self.workflow_and_log())
+        {
+            workflow.task_started(index, turn, &mut log);
+        }
     }
 
     /// One more step of a task is done.
     pub(crate) fn progressed(&mut self, thread: &Thread, output: &ModelOutput) {
         // A turn's own thread is no task.
-        let (Some(index), Some((turn, workflow))) = (thread.lane().task(), self.workflow()) else {
-            return;
-        };
-        let Some(task) = workflow.tasks.get(index) else {
-            never!("a task goes on that is not in its plan");
-            return;
-        };
-        let tools: Vec<&str> = output
-            .tool_calls
-            .iter()
-            .map(|call| call.name.as_str())
-            .collect();
-        let progress = TaskProgressEvent {
-            plan_id: workflow.plan_id.clone(),
-            task_id: task.id.clone(),
-            agent: thread.agent().clone(),
-            step: thread.steps(),
-            note: if tools.is_empty() {
-                "answer".to_owned()
-            } else {
-                tools.join(", ")
-            },
-            tasks_done: workflow.completed().count() as u64,
-            tasks_total: workflow.tasks.len() as u64,
-        };
-        self.event(turn, SessionEventBody::TaskProgress(progress));
+        if let (Some(index), Some((turn, workflow, mut log))) =
+            (thread.lane().task(), self.workflow_and_log())
+        {
+            workflow.task_progressed(index, turn, thread, output, &mut log);
+        }
     }
 
     pub(crate) fn task_completed(&mut self, thread: Thread, response: String) {
@@ -114,8 +85,8 @@ impl Transition<'_, '_> {
             return;
         };
         let (usage, answer_id) = (thread.usage(), thread.answer_id());
-        let origin = self.origin(&thread);
-        let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
+        let origin = self.session.origin(&thread);
+        let Some((turn, workflow)) = self.session.workflow_mut_with_turn() else {
             never!("a task completes without a workflow");
             return;
         };
@@ -144,7 +115,8 @@ impl Transition<'_, '_> {
             context,
             usage,
         };
-        self.event(turn, SessionEventBody::TaskCompleted(completed));
+        self.log()
+            .event(turn, SessionEventBody::TaskCompleted(completed));
         // The plan keeps a part of it at most; what the user gets is all of it.
         if let Some((answer, warnings)) = answer {
             let message_id = self.world.ids.message_id();
@@ -153,17 +125,73 @@ impl Transition<'_, '_> {
     }
 
     pub(crate) fn task_failed(&mut self, thread: Thread, error: ErrorData) {
-        let Some(index) = thread.lane().task() else {
-            never!("a thread fails as a task that is none");
+        match (thread.lane().task(), self.workflow_and_log()) {
+            (Some(index), Some((turn, workflow, mut log))) => {
+                workflow.fail_task(index, turn, thread.usage(), error, &mut log);
+            }
+            (Some(_) | None, _) => never!("a thread fails as a task that is none"),
+        }
+    }
+}
+
+impl Workflow {
+    fn task_started(&self, index: usize, turn: TurnId, log: &mut EventLog<'_>) {
+        let Some(task) = self.tasks.get(index) else {
+            never!("a task has started that is not in its plan");
             return;
         };
-        let usage = thread.usage();
-        let Some((turn, workflow)) = self.workflow_mut_with_turn() else {
-            never!("a task fails without a workflow");
+        let started = TaskStarted {
+            plan_id: self.plan_id.clone(),
+            task_id: task.id.clone(),
+            agent: task.agent.clone(),
+            description: task.description.clone(),
+        };
+        log.event(turn, SessionEventBody::TaskStarted(started));
+    }
+
+    fn task_progressed(
+        &self,
+        index: usize,
+        turn: TurnId,
+        thread: &Thread,
+        output: &ModelOutput,
+        log: &mut EventLog<'_>,
+    ) {
+        let Some(task) = self.tasks.get(index) else {
+            never!("a task goes on that is not in its plan");
             return;
         };
-        let plan_id = workflow.plan_id.clone();
-        let Some(task) = workflow.tasks.get_mut(index) else {
+        let tools: Vec<&str> = output
+            .tool_calls
+            .iter()
+            .map(|call| call.name.as_str())
+            .collect();
+        let progress = TaskProgressEvent {
+            plan_id: self.plan_id.clone(),
+            task_id: task.id.clone(),
+            agent: thread.agent().clone(),
+            step: thread.steps(),
+            note: if tools.is_empty() {
+                "answer".to_owned()
+            } else {
+                tools.join(", ")
+            },
+            tasks_done: self.completed().count() as u64,
+            tasks_total: self.tasks.len() as u64,
+        };
+        log.event(turn, SessionEventBody::TaskProgress(progress));
+    }
+
+    /// The tasks that depend on it are skipped.
+    fn fail_task(
+        &mut self,
+        index: usize,
+        turn: TurnId,
+        usage: Option<Usage>,
+        error: ErrorData,
+        log: &mut EventLog<'_>,
+    ) {
+        let Some(task) = self.tasks.get_mut(index) else {
             never!("a task fails that is not in its plan");
             return;
         };
@@ -171,30 +199,29 @@ impl Transition<'_, '_> {
             error: error.clone(),
         };
         task.usage = usage;
-        let (task_id, agent) = (task.id.clone(), task.agent.clone());
-        let mut events = vec![SessionEventBody::TaskFailed(TaskFailed {
+        let (plan_id, task_id) = (self.plan_id.clone(), task.id.clone());
+        let failed = TaskFailed {
             plan_id: plan_id.clone(),
             task_id: task_id.clone(),
-            agent,
+            agent: task.agent.clone(),
             error,
-        })];
-        for index in workflow.skip_dependents(&task_id) {
-            let Some(skipped) = workflow.tasks.get(index) else {
+        };
+        log.event(turn, SessionEventBody::TaskFailed(failed));
+        for index in self.skip_dependents(&task_id) {
+            let Some(skipped) = self.tasks.get(index) else {
                 never!("a task is skipped that is not in its plan");
                 continue;
             };
-            events.push(SessionEventBody::TaskSkipped(TaskSkipped {
+            let skipped = TaskSkipped {
                 plan_id: plan_id.clone(),
                 task_id: skipped.id.clone(),
                 agent: skipped.agent.clone(),
                 because_of: task_id.clone(),
-            }));
+            };
+            log.event(turn, SessionEventBody::TaskSkipped(skipped));
         }
-        events.into_iter().for_each(|event| self.event(turn, event));
     }
-}
 
-impl Workflow {
     /// What a task's agent is told: the task, and what the tasks before it gave.
     fn brief(&self, index: usize) -> Option<String> {
         let task = self.tasks.get(index)?;

@@ -3,10 +3,11 @@
 use codelab_protocol::{PlanId, PlanStatus, TaskStatus, TurnId};
 
 use super::{TaskState, Workflow, WorkflowPhase};
+use crate::output::EventLog;
 use crate::prompt::tokens_of_text;
 use crate::session::Transition;
-use crate::turn::TurnWork;
-use crate::{Effect, Session};
+use crate::turn::{Turn, TurnWork};
+use crate::{Approval, BudgetScope, BudgetWhy, Effect, Session};
 
 impl Session {
     /// How the tasks of the plan stand, if there is one.
@@ -21,6 +22,61 @@ impl Session {
             workflow.tasks.iter().map(TaskState::status).collect(),
         ))
     }
+
+    /// The size of what a joined answer is made of, by the estimate.
+    pub(crate) fn workflow_result_tokens(&self) -> u64 {
+        let workflow = self.turn.as_ref().and_then(Turn::workflow);
+        let results = workflow
+            .map(|workflow| workflow.handed_on(|_| true))
+            .unwrap_or_default();
+        results.iter().map(|result| tokens_of_text(result)).sum()
+    }
+
+    /// The question that is open before there is a plan.
+    pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope, BudgetWhy)> {
+        match &self.turn.as_ref()?.workflow()?.phase {
+            WorkflowPhase::AwaitingBudget {
+                approval,
+                scope,
+                why,
+            } => Some((approval.clone(), *scope, *why)),
+            WorkflowPhase::AwaitingRoom { .. }
+            | WorkflowPhase::Planning { .. }
+            | WorkflowPhase::AwaitingApproval { .. }
+            | WorkflowPhase::Running
+            | WorkflowPhase::Joining { .. } => None,
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn workflow(&self) -> Option<(TurnId, &Workflow)> {
+        let turn = self.turn.as_ref()?;
+        Some((turn.id, turn.workflow()?))
+    }
+
+    pub(crate) fn workflow_phase(&self) -> Option<WorkflowPhase> {
+        self.workflow().map(|(_, workflow)| workflow.phase.clone())
+    }
+
+    pub(super) fn workflow_mut_with_turn(&mut self) -> Option<(TurnId, &mut Workflow)> {
+        let turn = self.turn.as_mut()?;
+        match &mut turn.work {
+            TurnWork::Workflow(workflow) => Some((turn.id, workflow)),
+            TurnWork::Thread(_) => None,
+        }
+    }
+
+    pub(super) fn workflow_mut(&mut self) -> Option<&mut Workflow> {
+        self.workflow_mut_with_turn().map(|(_, workflow)| workflow)
+    }
+
+    pub(super) fn set_workflow(&mut self, workflow: Workflow) {
+        match &mut self.turn {
+            Some(turn) => turn.work = TurnWork::Workflow(Box::new(workflow)),
+            None => never!("a workflow begins outside of a turn"),
+        }
+    }
 }
 
 impl Transition<'_, '_> {
@@ -33,7 +89,7 @@ impl Transition<'_, '_> {
     }
 
     pub(super) fn save_plan(&mut self, ended: Option<PlanStatus>) {
-        let Some((turn, workflow)) = self.workflow() else {
+        let Some((turn, workflow)) = self.session.workflow() else {
             never!("a plan is saved without a workflow");
             return;
         };
@@ -41,51 +97,27 @@ impl Transition<'_, '_> {
         if ended.is_some() {
             self.note_plan(&plan);
         }
-        self.effects.push(Effect::PlanSaved { turn, plan });
+        self.output.push(Effect::PlanSaved { turn, plan });
     }
 
-    pub(super) fn workflow(&self) -> Option<(TurnId, &Workflow)> {
-        let turn = self.session.turn.as_ref()?;
-        Some((turn.id, turn.workflow()?))
-    }
-
-    pub(crate) fn workflow_phase(&self) -> Option<WorkflowPhase> {
-        self.workflow().map(|(_, workflow)| workflow.phase.clone())
-    }
-
-    /// The size of what a joined answer is made of, by the estimate.
-    pub(crate) fn workflow_result_tokens(&self) -> u64 {
-        let results = self
-            .workflow()
-            .map(|(_, workflow)| workflow.handed_on(|_| true))
-            .unwrap_or_default();
-        results.iter().map(|result| tokens_of_text(result)).sum()
-    }
-
-    pub(super) fn workflow_mut_with_turn(&mut self) -> Option<(TurnId, &mut Workflow)> {
+    /// The workflow and the events that it may add; nothing else of the session.
+    pub(super) fn workflow_and_log(&mut self) -> Option<(TurnId, &mut Workflow, EventLog<'_>)> {
         let turn = self.session.turn.as_mut()?;
+        let log = EventLog {
+            last_seq: &mut self.session.last_seq,
+            output: &mut self.output,
+        };
         match &mut turn.work {
-            TurnWork::Workflow(workflow) => Some((turn.id, workflow)),
+            TurnWork::Workflow(workflow) => Some((turn.id, workflow, log)),
             TurnWork::Thread(_) => None,
         }
     }
 
-    pub(super) fn workflow_mut(&mut self) -> Option<&mut Workflow> {
-        self.workflow_mut_with_turn().map(|(_, workflow)| workflow)
-    }
-
-    pub(super) fn set_workflow(&mut self, workflow: Workflow) {
-        match &mut self.session.turn {
-            Some(turn) => turn.work = TurnWork::Workflow(Box::new(workflow)),
-            None => never!("a workflow begins outside of a turn"),
-        }
-    }
-
     pub(super) fn set_phase(&mut self, phase: WorkflowPhase) {
-        match self.workflow_mut() {
+        match self.session.workflow_mut() {
             Some(workflow) => workflow.phase = phase,
             None => never!("the phase of a workflow changes that is not there"),
         }
-        self.changed = true;
+        self.output.mark_changed();
     }
 }

@@ -9,8 +9,22 @@ use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
     Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer, Decided, Decision,
-    DecisionRecord, Effect, Refusal,
+    DecisionRecord, Effect, Refusal, Session,
 };
+
+impl Session {
+    fn remember(&mut self, key: Option<RememberKey>) {
+        // Some calls are asked about each time.
+        let Some(key) = key else { return };
+        if self.remembered.contains(&key) {
+            return;
+        }
+        if self.remembered.len() >= MAX_REMEMBERED {
+            self.remembered.pop_front();
+        }
+        self.remembered.push_back(key);
+    }
+}
 
 impl Transition<'_, '_> {
     pub(crate) fn request_approval(&mut self, thread: Thread, call: OpenCall, ask: Ask) {
@@ -36,7 +50,7 @@ impl Transition<'_, '_> {
             expires_at,
             ..chunk
         };
-        self.show_approval(&thread, &approval, Some(shown));
+        self.view().show_approval(&thread, &approval, Some(shown));
         self.suspend(thread, ThreadPhase::AwaitingApproval { call, approval });
     }
 
@@ -50,7 +64,7 @@ impl Transition<'_, '_> {
             timeout_seconds,
             ..approval
         });
-        self.effects
+        self.output
             .push(Effect::ApprovalOpened(Approval::clone(&approval)));
         approval
     }
@@ -64,7 +78,7 @@ impl Transition<'_, '_> {
         rule: String,
     ) {
         let reason = format!("{} ({rule})", ask.reason);
-        self.effects.push(Effect::Audit(DecisionRecord {
+        self.output.push(Effect::Audit(DecisionRecord {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
             original: call.arguments.clone(),
@@ -108,7 +122,7 @@ impl Transition<'_, '_> {
             )
             .with("digest", approval.digest.as_str()));
         }
-        let span = self.here();
+        let span = self.session.here();
         match approval.kind {
             ApprovalKind::Tool => self.decide_call(&call_id, decision, decided_by)?,
             ApprovalKind::Budget => self.decide_budget(&call_id, decision, decided_by)?,
@@ -124,11 +138,11 @@ impl Transition<'_, '_> {
         decided_by: String,
     ) -> Result<(), Refusal> {
         if let (Decision::Edit { arguments }, Some(thread)) =
-            (&decision, self.waiting_thread(call_id))
+            (&decision, self.session.waiting_thread(call_id))
         {
             self.check_edit(thread, arguments)?;
         }
-        let Some(thread) = self.take_waiting(call_id) else {
+        let Some(thread) = self.session.take_waiting(call_id) else {
             never!("an approval is pending that no thread waits for");
             return Ok(());
         };
@@ -148,7 +162,11 @@ impl Transition<'_, '_> {
                 "The arguments are nested too deeply",
             ));
         }
-        match self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone())) {
+        match self
+            .world
+            .team
+            .check_call(thread, call.tool.as_str(), &Ok(arguments.clone()))
+        {
             Ok(_) => Ok(()),
             Err(error) => Err(Refusal {
                 code: error.error_code,
@@ -166,7 +184,10 @@ impl Transition<'_, '_> {
         arguments: &Map<String, Value>,
         before: String,
     ) -> String {
-        let checked = self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
+        let checked =
+            self.world
+                .team
+                .check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
         match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
             Ok(Verdict::Ask(ask)) => ask.reason,
             Ok(Verdict::Allow) | Err(_) => before,
@@ -176,13 +197,13 @@ impl Transition<'_, '_> {
     fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
         let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
             never!("a tool call is decided that waits for no approval");
-            return self.put(thread);
+            return self.session.put(thread);
         };
         match decision {
             Decision::Approve { remember } => {
                 self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by, None);
                 if remember {
-                    self.remember(approval.remember);
+                    self.session.remember(approval.remember);
                 }
                 self.dispatch(thread, call, Some(approval.reason));
             }
@@ -226,8 +247,9 @@ impl Transition<'_, '_> {
                     decided_by,
                     feedback,
                 );
-                self.close_call(&call.call_id, CallStatus::Rejected);
-                self.show_closed(&thread, &call.call_id, CallOutcome::Rejected);
+                self.output.close_call(&call.call_id, CallStatus::Rejected);
+                self.view()
+                    .show_closed(&thread, &call.call_id, CallOutcome::Rejected);
                 self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
                 self.next_call(thread);
             }
@@ -249,18 +271,18 @@ impl Transition<'_, '_> {
                 Decided::Reject
             }
         };
-        self.effects.push(Effect::ApprovalClosed {
+        self.output.push(Effect::ApprovalClosed {
             call_id: approval.call_id.clone(),
             status,
         });
-        self.show_resolved(
+        self.view().show_resolved(
             approval,
             status,
             &decided_by,
             reason.clone(),
             modified.clone(),
         );
-        self.effects.push(Effect::Audit(DecisionRecord {
+        self.output.push(Effect::Audit(DecisionRecord {
             call_id: approval.call_id.clone(),
             tool: approval.tool.clone(),
             original: approval.arguments.clone(),
@@ -275,35 +297,23 @@ impl Transition<'_, '_> {
     /// An approval that a cancel took away: nobody decided, so nothing is audited.
     pub(crate) fn withdraw_approval(&mut self, approval: &Approval) {
         // Tasks share a question about the budget, and its answer can be what ends them.
-        let closed = |effect: &Effect| matches!(effect, Effect::ApprovalClosed { call_id, .. } if *call_id == approval.call_id);
-        if self.effects.iter().any(closed) {
+        if self.output.closes_approval(&approval.call_id) {
             return;
         }
         let status = ApprovalStatus::Cancelled;
-        self.effects.push(Effect::ApprovalClosed {
+        self.output.push(Effect::ApprovalClosed {
             call_id: approval.call_id.clone(),
             status,
         });
-        self.show_resolved(approval, status, "cancel", None, None);
-    }
-
-    fn remember(&mut self, key: Option<RememberKey>) {
-        // Some calls are asked about each time.
-        let Some(key) = key else { return };
-        if self.session.remembered.contains(&key) {
-            return;
-        }
-        if self.session.remembered.len() >= MAX_REMEMBERED {
-            self.session.remembered.pop_front();
-        }
-        self.session.remembered.push_back(key);
+        self.view()
+            .show_resolved(approval, status, "cancel", None, None);
     }
 
     /// Nobody decided about a tool call in time.
     pub(crate) fn approval_expired(&mut self, thread: Thread) {
         let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
             never!("an approval expires that no thread waits for");
-            return self.put(thread);
+            return self.session.put(thread);
         };
         self.close_approval(
             &approval,

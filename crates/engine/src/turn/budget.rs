@@ -7,12 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::approval::TIMEOUT;
 use super::{Thread, ThreadPhase, error_data};
-use crate::plan::WorkflowPhase;
 use crate::session::Transition;
 use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
     AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetState, Decision, Effect,
-    Lane, Refusal, Spending,
+    Lane, Refusal, Session, Spending,
 };
 
 /// Whose budget it is.
@@ -44,6 +43,33 @@ pub(crate) struct BudgetQuestion {
     pub model: Option<String>,
 }
 
+impl Session {
+    /// A person is asked once, however many tasks wait for the answer.
+    fn open_budget_question(
+        &self,
+        wanted: BudgetScope,
+        reason: BudgetWhy,
+    ) -> Option<Box<Approval>> {
+        self.turn
+            .as_ref()?
+            .threads()
+            .find_map(|thread| match &thread.phase {
+                ThreadPhase::AwaitingBudget {
+                    approval,
+                    scope,
+                    why,
+                } => ((*scope, *why) == (wanted, reason)).then(|| approval.clone()),
+                ThreadPhase::Routing { .. }
+                | ThreadPhase::Queued
+                | ThreadPhase::Thinking { .. }
+                | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::AwaitingApproval { .. }
+                | ThreadPhase::AwaitingAnswer { .. }
+                | ThreadPhase::AwaitingRoom => None,
+            })
+    }
+}
+
 impl Transition<'_, '_> {
     /// Gives back what was set aside for a call that will not be paid.
     pub(crate) fn release(&mut self, thread: &mut Thread) {
@@ -52,51 +78,17 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// How a budget stands now.
-    pub(crate) fn standing(&self, scope: BudgetScope) -> BudgetState {
-        if scope == BudgetScope::Project {
-            return self.space.budget_state();
-        }
-        let turn = self.session.turn.as_ref();
-        let threads = turn
-            .into_iter()
-            .flat_map(|turn| turn.threads())
-            .filter_map(|other| other.reserved);
-        let planner = turn.and_then(|turn| turn.workflow()?.reserved);
-        let reserved = threads
-            .chain(planner)
-            .fold(Spending::default(), Spending::plus);
-        BudgetState {
-            budget: self.session.budget,
-            granted: self.session.granted,
-            spent: self.session.spent,
-            reserved,
-        }
-    }
-
-    /// What the calls need at least that wait for the answer to this question.
-    fn awaited(&self, call_id: &CallId) -> Spending {
-        let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
-        let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id));
-        let planning = WorkflowPhase::Planning {
-            attempt: 0,
-            repair: None,
-        };
-        let planner = self.planning_budget().map(|_| self.own_size(&planning));
-        let sizes = waiting.map(|thread| self.step_size(thread)).chain(planner);
-        sizes
-            .map(|size| size.least())
-            .fold(Spending::default(), Spending::plus)
-    }
-
     pub(crate) fn spend(&mut self, thread: &mut Thread, usage: Option<Usage>) {
         thread.reserved = None;
         self.space_spends(thread.lane, usage);
         if let Some(usage) = usage {
-            self.prompt_was(thread, usage.prompt_tokens);
+            self.session.prompt_was(thread, usage.prompt_tokens);
             thread.usage = Some(thread.usage.map_or(usage, |before| before.plus(usage)));
             let agent = thread.agent.clone();
-            let task = self.task_of(thread).and_then(|origin| origin.task_id);
+            let task = self
+                .session
+                .task_of(thread)
+                .and_then(|origin| origin.task_id);
             self.spent(AgentSpending {
                 agent,
                 turn: thread.turn,
@@ -115,7 +107,7 @@ impl Transition<'_, '_> {
     /// The lane's model call ended: nothing is set aside for it any more.
     pub(crate) fn spend_budget(&mut self, lane: Lane, used: Spending) {
         self.space.spend(lane, used);
-        self.effects.push(Effect::SpendBudget { lane, used });
+        self.output.push(Effect::SpendBudget { lane, used });
     }
 
     pub(crate) fn spent(&mut self, spent: AgentSpending) {
@@ -123,16 +115,16 @@ impl Transition<'_, '_> {
             return;
         }
         self.session.spent = self.session.spent.plus(spending(spent.usage));
-        self.effects.push(Effect::Spent(spent));
+        self.output.push(Effect::Spent(spent));
     }
 
     pub(crate) fn ask_for_budget(&mut self, thread: Thread, question: BudgetQuestion) {
         let (scope, why) = (question.scope, question.why);
-        let approval = match self.open_budget_question(scope, why) {
+        let approval = match self.session.open_budget_question(scope, why) {
             Some(approval) => approval,
             None => {
                 let approval = self.budget_approval(&question);
-                self.show_approval(&thread, &approval, None);
+                self.view().show_approval(&thread, &approval, None);
                 approval
             }
         };
@@ -144,32 +136,6 @@ impl Transition<'_, '_> {
                 why,
             },
         );
-    }
-
-    /// A person is asked once, however many tasks wait for the answer.
-    fn open_budget_question(
-        &self,
-        wanted: BudgetScope,
-        reason: BudgetWhy,
-    ) -> Option<Box<Approval>> {
-        self.session
-            .turn
-            .as_ref()?
-            .threads()
-            .find_map(|thread| match &thread.phase {
-                ThreadPhase::AwaitingBudget {
-                    approval,
-                    scope,
-                    why,
-                } => ((*scope, *why) == (wanted, reason)).then(|| approval.clone()),
-                ThreadPhase::Routing { .. }
-                | ThreadPhase::Queued
-                | ThreadPhase::Thinking { .. }
-                | ThreadPhase::AwaitingResult { .. }
-                | ThreadPhase::AwaitingApproval { .. }
-                | ThreadPhase::AwaitingAnswer { .. }
-                | ThreadPhase::AwaitingRoom => None,
-            })
     }
 
     pub(crate) fn budget_approval(&mut self, question: &BudgetQuestion) -> Box<Approval> {
@@ -216,9 +182,12 @@ impl Transition<'_, '_> {
         decision: Decision,
         decided_by: String,
     ) -> Result<(), Refusal> {
-        let asked_by = self.waiting_thread(call_id).map(|thread| &thread.phase);
+        let asked_by = self
+            .session
+            .waiting_thread(call_id)
+            .map(|thread| &thread.phase);
         let asked = asked_by.map_or_else(
-            || self.planning_budget(),
+            || self.session.planning_budget(),
             |phase| match phase {
                 ThreadPhase::AwaitingBudget {
                     approval,
@@ -238,10 +207,10 @@ impl Transition<'_, '_> {
             never!("a budget question is pending that nobody waits for");
             return Ok(());
         };
-        let standing = self.standing(scope);
+        let standing = self.funds().standing(scope);
         let granted = match (&decision, why) {
             (Decision::Approve { .. }, BudgetWhy::Used) => {
-                Some(more(&standing, self.awaited(call_id)))
+                Some(more(&standing, self.funds().awaited(call_id)))
             }
             (Decision::Approve { .. }, BudgetWhy::Unpriced) => {
                 Some((standing.budget, standing.granted))
@@ -268,7 +237,8 @@ impl Transition<'_, '_> {
         }
         self.planning_may_spend();
         // All of them leave the question before the first one may have to ask the next.
-        let waiting: Vec<Thread> = std::iter::from_fn(|| self.take_waiting(call_id)).collect();
+        let waiting: Vec<Thread> =
+            std::iter::from_fn(|| self.session.take_waiting(call_id)).collect();
         waiting.into_iter().for_each(|thread| self.work(thread));
         Ok(())
     }
@@ -276,7 +246,7 @@ impl Transition<'_, '_> {
     pub(crate) fn budget_expired(&mut self, thread: Thread) {
         let ThreadPhase::AwaitingBudget { approval, .. } = thread.phase.clone() else {
             never!("a thread expires at a budget question that it does not wait for");
-            return self.put(thread);
+            return self.session.put(thread);
         };
         self.close_approval(
             &approval,
@@ -285,7 +255,7 @@ impl Transition<'_, '_> {
             TIMEOUT.to_owned(),
             None,
         );
-        self.put(thread);
+        self.session.put(thread);
         let error = error_data(
             ErrorCode::HitlTimeout,
             "Nobody decided about the budget in time",
@@ -295,9 +265,9 @@ impl Transition<'_, '_> {
 
     /// The turn ends, with what was done so far as its answer.
     pub(crate) fn budget_refused(&mut self, call_id: &CallId, error: ErrorData) {
-        if self.in_workflow() {
+        if self.session.in_workflow() {
             self.stop_workflow(error);
-        } else if let Some(thread) = self.take_waiting(call_id) {
+        } else if let Some(thread) = self.session.take_waiting(call_id) {
             self.stop_thread(thread, error);
         }
     }
@@ -307,10 +277,10 @@ impl Transition<'_, '_> {
             BudgetScope::Session => (self.session.budget, self.session.granted) = (budget, granted),
             BudgetScope::Project => {
                 self.space.set_budget(budget, granted);
-                self.effects.push(Effect::ProjectBudget { budget, granted });
+                self.output.push(Effect::ProjectBudget { budget, granted });
             }
         }
-        self.changed = true;
+        self.output.mark_changed();
     }
 }
 

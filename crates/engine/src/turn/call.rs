@@ -11,9 +11,144 @@ use super::{
     COMPLETED, EDITED_BY_PERSON, OpenCall, PlannedCall, REFUSED, Thread, ThreadPhase, agent_of,
     error_data,
 };
+use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_MODIFIED_FILES, MAX_PATH_CHARS, MAX_REASON_CHARS};
-use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Refusal, calculator};
+use crate::{
+    CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Refusal, Session, Team, calculator,
+};
+
+impl Team {
+    /// The result of a lone `attempt_completion`, if this is one that may be made.
+    pub(crate) fn attempted_completion(
+        &self,
+        thread: &Thread,
+        call: &PlannedCall,
+    ) -> Option<String> {
+        match self.check_call(thread, &call.name, &call.arguments) {
+            Ok((_, _, ToolArguments::AttemptCompletion { result })) => Some(result),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Validation, the agent's tools, then its file restrictions.
+    pub(crate) fn check_call(
+        &self,
+        thread: &Thread,
+        name: &str,
+        arguments: &Result<Map<String, Value>, String>,
+    ) -> Result<(Tool, Map<String, Value>, ToolArguments), ErrorData> {
+        let agent_name = &thread.agent;
+        let detailed = |code, message: String| {
+            let mut error = error_data(code, &message);
+            error.details.insert("tool_name".to_owned(), name.into());
+            error
+                .details
+                .insert("agent".to_owned(), agent_of(agent_name));
+            error
+        };
+        let agent = self.get(agent_name);
+        let offered = |tool: &Tool| agent.is_some_and(|agent| agent.offers(*tool, thread.lane));
+        let Some(tool) = Tool::parse(name).filter(offered) else {
+            let message = format!("Tool {name} is not available to {agent_name}");
+            return Err(detailed(ErrorCode::ToolValidationError, message));
+        };
+        let invalid = |why: String| {
+            detailed(
+                ErrorCode::InvalidToolArguments,
+                format!("Invalid arguments for {name}: {why}"),
+            )
+        };
+        let arguments = arguments.clone().map_err(invalid)?;
+        let checked = tool.check(&arguments).map_err(|error| invalid(error.0))?;
+        if let (Some(agent), Some(path)) = (agent, checked.written_path())
+            && !agent.may_write(path)
+        {
+            let patterns: Vec<Value> = agent
+                .file_restrictions
+                .iter()
+                .map(|p| p.as_str().into())
+                .collect();
+            let message = format!("{agent_name} may not write {path}");
+            let mut error = detailed(ErrorCode::FileRestrictionError, message);
+            error.details.insert("tool".to_owned(), name.into());
+            error.details.insert("file_path".to_owned(), path.into());
+            error
+                .details
+                .insert("allowed_patterns".to_owned(), patterns.into());
+            return Err(error);
+        }
+        Ok((tool, arguments, checked))
+    }
+}
+
+impl Session {
+    pub(crate) fn note_result(&mut self, call: &OpenCall, result: &Value) {
+        let failed = result.get("success") == Some(&Value::Bool(false));
+        if failed {
+            let error = result
+                .get("error")
+                .and_then(Value::as_str)
+                .unwrap_or("the tool failed");
+            self.note_error(&format!("{}: {error}", call.tool.as_str()));
+        } else if call.tool == Tool::WriteFile
+            && let Some(path) = call.arguments.get("path").and_then(Value::as_str)
+        {
+            let path: String = path.chars().take(MAX_PATH_CHARS).collect();
+            self.modified_files.retain(|file| *file != path);
+            self.modified_files.push_back(path);
+            if self.modified_files.len() > MAX_MODIFIED_FILES {
+                self.modified_files.pop_front();
+            }
+        }
+    }
+
+    /// The thread that waits for somebody outside to end this call.
+    pub(crate) fn waiting_thread(&self, call_id: &CallId) -> Option<&Thread> {
+        self.turn
+            .as_ref()?
+            .threads()
+            .find(|thread| thread.phase.call_id() == Some(call_id))
+    }
+
+    pub(crate) fn take_waiting(&mut self, call_id: &CallId) -> Option<Thread> {
+        let lane = self.waiting_thread(call_id)?.lane;
+        self.take_thread(lane)
+    }
+
+    /// The events of the turn from here on.
+    pub(crate) fn here(&self) -> EventRange {
+        let turn = self
+            .turn
+            .as_ref()
+            .map_or(codelab_protocol::TurnId(self.last_turn), |turn| turn.id);
+        EventRange {
+            turn,
+            after_seq: self.last_seq,
+        }
+    }
+}
+
+impl Output {
+    pub(super) fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: Tool) {
+        let tool = tool.as_str().to_owned();
+        self.push(Effect::CallOpened {
+            call_id: call_id.clone(),
+            turn: thread.turn,
+            tool,
+        });
+    }
+
+    pub(crate) fn close_call(&mut self, call_id: &CallId, status: CallStatus) {
+        let call_id = call_id.clone();
+        self.push(Effect::CallClosed {
+            call_id,
+            status,
+            result_digest: None,
+            span: None,
+        });
+    }
+}
 
 impl Transition<'_, '_> {
     pub(crate) fn run_call(&mut self, mut thread: Thread, call: PlannedCall) {
@@ -21,7 +156,10 @@ impl Transition<'_, '_> {
             self.abandon_calls(&mut thread, &call, &error.message);
             return self.fail_thread(thread, error);
         }
-        let checked = self.check_call(&thread, &call.name, &call.arguments);
+        let checked = self
+            .world
+            .team
+            .check_call(&thread, &call.name, &call.arguments);
         let (tool, arguments, checked) = match checked {
             Ok(checked) => checked,
             Err(error) => return self.refuse_call(thread, &call, error),
@@ -93,68 +231,6 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// The result of a lone `attempt_completion`, if this is one that may be made.
-    pub(crate) fn attempted_completion(
-        &self,
-        thread: &Thread,
-        call: &PlannedCall,
-    ) -> Option<String> {
-        match self.check_call(thread, &call.name, &call.arguments) {
-            Ok((_, _, ToolArguments::AttemptCompletion { result })) => Some(result),
-            Ok(_) | Err(_) => None,
-        }
-    }
-
-    /// Validation, the agent's tools, then its file restrictions.
-    pub(crate) fn check_call(
-        &self,
-        thread: &Thread,
-        name: &str,
-        arguments: &Result<Map<String, Value>, String>,
-    ) -> Result<(Tool, Map<String, Value>, ToolArguments), ErrorData> {
-        let agent_name = &thread.agent;
-        let detailed = |code, message: String| {
-            let mut error = error_data(code, &message);
-            error.details.insert("tool_name".to_owned(), name.into());
-            error
-                .details
-                .insert("agent".to_owned(), agent_of(agent_name));
-            error
-        };
-        let agent = self.world.team.get(agent_name);
-        let offered = |tool: &Tool| agent.is_some_and(|agent| agent.offers(*tool, thread.lane));
-        let Some(tool) = Tool::parse(name).filter(offered) else {
-            let message = format!("Tool {name} is not available to {agent_name}");
-            return Err(detailed(ErrorCode::ToolValidationError, message));
-        };
-        let invalid = |why: String| {
-            detailed(
-                ErrorCode::InvalidToolArguments,
-                format!("Invalid arguments for {name}: {why}"),
-            )
-        };
-        let arguments = arguments.clone().map_err(invalid)?;
-        let checked = tool.check(&arguments).map_err(|error| invalid(error.0))?;
-        if let (Some(agent), Some(path)) = (agent, checked.written_path())
-            && !agent.may_write(path)
-        {
-            let patterns: Vec<Value> = agent
-                .file_restrictions
-                .iter()
-                .map(|p| p.as_str().into())
-                .collect();
-            let message = format!("{agent_name} may not write {path}");
-            let mut error = detailed(ErrorCode::FileRestrictionError, message);
-            error.details.insert("tool".to_owned(), name.into());
-            error.details.insert("file_path".to_owned(), path.into());
-            error
-                .details
-                .insert("allowed_patterns".to_owned(), patterns.into());
-            return Err(error);
-        }
-        Ok((tool, arguments, checked))
-    }
-
     /// Counts identical calls in a row; too many end the thread.
     fn repeats_itself(&mut self, thread: &mut Thread, call: &PlannedCall) -> Option<ErrorData> {
         let digest = match &call.arguments {
@@ -192,10 +268,10 @@ impl Transition<'_, '_> {
     }
 
     fn refuse_call(&mut self, thread: Thread, call: &PlannedCall, error: ErrorData) {
-        self.note_error(&error.message);
+        self.session.note_error(&error.message);
         let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
         self.tool_message(&thread, &call.call_id, &call.name, told);
-        self.show_error(&thread, error);
+        self.view().show_error(&thread, error);
         self.next_call(thread);
     }
 
@@ -214,13 +290,14 @@ impl Transition<'_, '_> {
         for call in calls {
             self.tool_message(&thread, &call.call_id, &call.name, told.clone());
         }
-        self.show_error(&thread, error);
+        self.view().show_error(&thread, error);
         self.work(thread);
     }
 
     fn server_result(&mut self, thread: Thread, call: &PlannedCall, result: Value) {
         self.tool_message(&thread, &call.call_id, &call.name, text_of(&result));
-        self.show_result(&thread, &call.call_id, &call.name, result, false);
+        self.view()
+            .show_result(&thread, &call.call_id, &call.name, result, false);
         self.next_call(thread);
     }
 
@@ -260,7 +337,7 @@ impl Transition<'_, '_> {
     }
 
     fn client_call(&mut self, thread: Thread, open: OpenCall, checked: &ToolArguments) {
-        self.open_call(&thread, &open.call_id, open.tool);
+        self.output.open_call(&thread, &open.call_id, open.tool);
         match self.world.policy.review(checked) {
             Verdict::Allow => self.dispatch(thread, open, None),
             Verdict::Ask(ask) => match self.remembered(&ask) {
@@ -291,7 +368,7 @@ impl Transition<'_, '_> {
             reason: approved_because,
             ..self.call_chunk(&thread, &call)
         };
-        self.show_call(&thread, shown);
+        self.view().show_call(&thread, shown);
         let deadline = self
             .world
             .now
@@ -333,9 +410,13 @@ impl Transition<'_, '_> {
         known: Option<KnownCall>,
     ) -> Result<CallerAnswer, Refusal> {
         let digest = Digest::of_json(&result);
-        match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
+        match self
+            .session
+            .waiting_thread(&call_id)
+            .map(|thread| &thread.phase)
+        {
             Some(ThreadPhase::AwaitingResult { claim, .. }) => {
-                self.check_holder(claim.as_ref(), client.as_ref())?
+                self.session.check_holder(claim.as_ref(), client.as_ref())?
             }
             Some(ThreadPhase::AwaitingAnswer { .. }) => {
                 return Err(Refusal::new(
@@ -357,90 +438,37 @@ impl Transition<'_, '_> {
                 ));
             }
             None => {
-                return match client.and_then(|client| self.take_late(&call_id, &client)) {
+                return match client.and_then(|client| self.session.take_late(&call_id, &client)) {
                     Some(late) => Ok(self.late_result(late, result, digest)),
                     None => known_result(&call_id, &digest, known),
                 };
             }
         }
-        let span = self.here();
-        let Some(thread) = self.take_waiting(&call_id) else {
+        let span = self.session.here();
+        let Some(thread) = self.session.take_waiting(&call_id) else {
             never!("the call that a result is for is not open");
             return Ok(CallerAnswer::Nothing);
         };
         let ThreadPhase::AwaitingResult { call, .. } = thread.phase.clone() else {
             never!("the call that a result is for is not open");
-            self.put(thread);
+            self.session.put(thread);
             return Ok(CallerAnswer::Nothing);
         };
-        self.effects.push(Effect::CallClosed {
+        self.output.push(Effect::CallClosed {
             call_id,
             status: CallStatus::Finished,
             result_digest: Some(digest),
             span: Some(span),
         });
-        self.note_result(&call, &result);
+        self.session.note_result(&call, &result);
         let text = match call.edited {
             true => edited_result(&result, &call.arguments),
             false => text_of(&result),
         };
-        self.show_client_result(&thread, &call, result);
+        self.view().show_client_result(&thread, &call, result);
         self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
         self.next_call(thread);
         Ok(CallerAnswer::Span(span))
-    }
-
-    pub(crate) fn note_result(&mut self, call: &OpenCall, result: &Value) {
-        let failed = result.get("success") == Some(&Value::Bool(false));
-        if failed {
-            let error = result
-                .get("error")
-                .and_then(Value::as_str)
-                .unwrap_or("the tool failed");
-            self.note_error(&format!("{}: {error}", call.tool.as_str()));
-        } else if call.tool == Tool::WriteFile
-            && let Some(path) = call.arguments.get("path").and_then(Value::as_str)
-        {
-            let path: String = path.chars().take(MAX_PATH_CHARS).collect();
-            self.session.modified_files.retain(|file| *file != path);
-            self.session.modified_files.push_back(path);
-            if self.session.modified_files.len() > MAX_MODIFIED_FILES {
-                self.session.modified_files.pop_front();
-            }
-        }
-    }
-
-    /// The thread that waits for somebody outside to end this call.
-    pub(crate) fn waiting_thread(&self, call_id: &CallId) -> Option<&Thread> {
-        self.session
-            .turn
-            .as_ref()?
-            .threads()
-            .find(|thread| thread.phase.call_id() == Some(call_id))
-    }
-
-    pub(crate) fn take_waiting(&mut self, call_id: &CallId) -> Option<Thread> {
-        let lane = self.waiting_thread(call_id)?.lane;
-        self.take_thread(lane)
-    }
-
-    pub(super) fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: Tool) {
-        let tool = tool.as_str().to_owned();
-        self.effects.push(Effect::CallOpened {
-            call_id: call_id.clone(),
-            turn: thread.turn,
-            tool,
-        });
-    }
-
-    pub(crate) fn close_call(&mut self, call_id: &CallId, status: CallStatus) {
-        let call_id = call_id.clone();
-        self.effects.push(Effect::CallClosed {
-            call_id,
-            status,
-            result_digest: None,
-            span: None,
-        });
     }
 
     pub(crate) fn tool_message(
@@ -455,22 +483,7 @@ impl Transition<'_, '_> {
             tool_call_id: Some(call_id.clone()),
             ..self.new_message(Role::Tool, content)
         };
-        self.message(thread.turn, self.task_of(thread), message);
-    }
-
-    /// The events of the turn from here on.
-    pub(crate) fn here(&self) -> EventRange {
-        let turn = self
-            .session
-            .turn
-            .as_ref()
-            .map_or(codelab_protocol::TurnId(self.session.last_turn), |turn| {
-                turn.id
-            });
-        EventRange {
-            turn,
-            after_seq: self.session.last_seq,
-        }
+        self.message(thread.turn, self.session.task_of(thread), message);
     }
 }
 

@@ -11,7 +11,7 @@ use super::call::{ended_or_unknown, text_of};
 use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
 use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
-use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal};
+use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal, Session};
 
 /// A claimed call whose lease lapsed: it may or may not have run, and its result may still come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +23,38 @@ pub(crate) struct LateCall {
     pub task: Option<TaskOrigin>,
 }
 
+impl Session {
+    /// Results come from whoever claimed the call; the runtime realm has no claims.
+    pub(crate) fn check_holder(
+        &self,
+        claim: Option<&CallClaim>,
+        client: Option<&ClientId>,
+    ) -> Result<(), Refusal> {
+        if self.kind == SessionKind::Runtime
+            || claim.map(|claim| &claim.client_id) == client && client.is_some()
+        {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            ErrorCode::ToolCallClaimed,
+            "The call is not claimed by this client",
+        ))
+    }
+
+    fn claimed_by(&self, client_id: &ClientId) -> Option<Lane> {
+        let holds = |thread: &&Thread| matches!(&thread.phase, ThreadPhase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
+        self.turn.as_ref()?.threads().find(holds).map(Thread::lane)
+    }
+
+    pub(crate) fn take_late(&mut self, call_id: &CallId, client_id: &ClientId) -> Option<LateCall> {
+        let found = self
+            .late
+            .iter()
+            .position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
+        self.late.remove(found)
+    }
+}
+
 impl Transition<'_, '_> {
     /// `bound_is_gone`: the client that the session is bound to has not been seen for a while.
     pub(crate) fn claim(
@@ -32,7 +64,11 @@ impl Transition<'_, '_> {
         bound_is_gone: bool,
         known: Option<KnownCall>,
     ) -> Result<CallerAnswer, Refusal> {
-        match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
+        match self
+            .session
+            .waiting_thread(&call_id)
+            .map(|thread| &thread.phase)
+        {
             Some(ThreadPhase::AwaitingResult {
                 claim: Some(claim), ..
             }) if claim.client_id != client_id => {
@@ -88,47 +124,20 @@ impl Transition<'_, '_> {
         Ok(CallerAnswer::Claimed)
     }
 
-    /// Results come from whoever claimed the call; the runtime realm has no claims.
-    pub(crate) fn check_holder(
-        &self,
-        claim: Option<&CallClaim>,
-        client: Option<&ClientId>,
-    ) -> Result<(), Refusal> {
-        if self.session.kind == SessionKind::Runtime
-            || claim.map(|claim| &claim.client_id) == client && client.is_some()
-        {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            ErrorCode::ToolCallClaimed,
-            "The call is not claimed by this client",
-        ))
-    }
-
     /// A client lets go of the session; what it was running has an unknown outcome.
     pub(crate) fn client_gone(&mut self, client_id: &ClientId) -> CallerAnswer {
         if self.session.bound.as_ref() == Some(client_id) {
             self.session.bound = None;
-            self.changed = true;
+            self.output.mark_changed();
         }
-        while let Some(lane) = self.claimed_by(client_id) {
-            let Some(thread) = self.take_thread(lane) else {
+        while let Some(lane) = self.session.claimed_by(client_id) {
+            let Some(thread) = self.session.take_thread(lane) else {
                 never!("the thread of a claimed call is not in its turn");
                 break;
             };
             self.lease_lapsed(thread);
         }
         CallerAnswer::Nothing
-    }
-
-    fn claimed_by(&self, client_id: &ClientId) -> Option<Lane> {
-        let holds = |thread: &&Thread| matches!(&thread.phase, ThreadPhase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
-        self.session
-            .turn
-            .as_ref()?
-            .threads()
-            .find(holds)
-            .map(Thread::lane)
     }
 
     /// The lease ran out: the person and the model are told that nobody knows whether it ran.
@@ -140,16 +149,17 @@ impl Transition<'_, '_> {
         } = thread.phase.clone()
         else {
             never!("a lease lapses that nobody holds");
-            return self.put(thread);
+            return self.session.put(thread);
         };
         let OpenCall { call_id, tool, .. } = &call;
-        self.close_call(call_id, CallStatus::TimedOut);
-        self.show_closed(&thread, call_id, CallOutcome::Unknown);
+        self.output.close_call(call_id, CallStatus::TimedOut);
+        self.view()
+            .show_closed(&thread, call_id, CallOutcome::Unknown);
         let message = format!(
             "The client that ran {} stopped answering. It may or may not have run: look before you repeat it",
             tool.as_str()
         );
-        self.note_error(&message);
+        self.session.note_error(&message);
         self.tool_message(
             &thread,
             call_id,
@@ -164,18 +174,9 @@ impl Transition<'_, '_> {
             client_id: claim.client_id,
             tool: *tool,
             turn: thread.turn,
-            task: self.task_of(&thread),
+            task: self.session.task_of(&thread),
         });
         self.next_call(thread);
-    }
-
-    pub(crate) fn take_late(&mut self, call_id: &CallId, client_id: &ClientId) -> Option<LateCall> {
-        let found = self
-            .session
-            .late
-            .iter()
-            .position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
-        self.session.late.remove(found)
     }
 
     /// Shown, and read by the model at its next step.
@@ -191,7 +192,7 @@ impl Transition<'_, '_> {
         };
         let status = CallStatus::Finished;
         let call_id = late.call_id.clone();
-        self.effects.push(Effect::CallClosed {
+        self.output.push(Effect::CallClosed {
             call_id,
             status,
             result_digest: Some(digest),
@@ -203,7 +204,7 @@ impl Transition<'_, '_> {
             late.call_id,
             text_of(&result)
         );
-        self.show_late_result(&late, result);
+        self.view().show_late_result(&late, result);
         let message = Message {
             name: Some(tool.to_owned()),
             ..self.new_message(Role::Tool, text)

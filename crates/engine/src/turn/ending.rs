@@ -8,7 +8,27 @@ use codelab_protocol::{
 use super::{COMPLETED, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::session::Transition;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
-use crate::{CallStatus, CallerAnswer, Effect, Interaction, Lane, WorkOutcome, orchestrator};
+use crate::{
+    CallStatus, CallerAnswer, Effect, Interaction, Lane, Session, WorkOutcome, orchestrator,
+};
+
+impl Session {
+    /// Remembered for the prompts of later steps.
+    pub(crate) fn note_error(&mut self, message: &str) {
+        self.last_error = Some(cut(message, MAX_LAST_ERROR_BYTES).to_owned());
+    }
+
+    /// Every thread that is still open, taken out of the turn.
+    pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
+        match self.turn.as_mut().map(|turn| &mut turn.work) {
+            Some(TurnWork::Workflow(workflow)) => workflow.take_all_threads(),
+            Some(TurnWork::Thread(thread)) => {
+                thread.take().map(|thread| *thread).into_iter().collect()
+            }
+            None => Vec::new(),
+        }
+    }
+}
 
 impl Transition<'_, '_> {
     /// `response` is what the agent answered, `completion` how the runtime's last chunk puts it.
@@ -27,14 +47,15 @@ impl Transition<'_, '_> {
                 message: completion,
                 agent,
             };
-            self.event(thread.turn, ChunkBody::Completion(completion));
+            self.log()
+                .event(thread.turn, ChunkBody::Completion(completion));
             return self.end_turn(TurnStatus::Completed);
         }
         self.remember_work(&thread, &response, true);
         match thread.lane {
             Lane::OWN => {
                 self.leave_direct(thread.turn, "turn_completed");
-                self.show_completed(&thread, response, true);
+                self.view().show_completed(&thread, response, true);
                 self.end_turn(TurnStatus::Completed);
             }
             _ => self.task_completed(thread, response),
@@ -67,21 +88,21 @@ impl Transition<'_, '_> {
 
     pub(crate) fn fail_thread(&mut self, mut thread: Thread, error: ErrorData) {
         self.leave(&mut thread, Some(WorkOutcome::Failed));
-        self.note_error(&error.message);
+        self.session.note_error(&error.message);
         if thread.lane != Lane::OWN {
             self.remember_work(&thread, &error.message, false);
             return self.task_failed(thread, error);
         }
         match self.session.kind {
             SessionKind::Runtime => {
-                self.show_error(&thread, error);
+                self.view().show_error(&thread, error);
                 self.return_home(thread.turn, "turn_failed");
             }
             SessionKind::Project => {
                 self.remember_work(&thread, &error.message, false);
                 self.leave_direct(thread.turn, "turn_failed");
                 self.keep_failure(&thread, &error);
-                self.show_error(&thread, error);
+                self.view().show_error(&thread, error);
             }
         }
         self.end_turn(TurnStatus::Failed);
@@ -94,7 +115,7 @@ impl Transition<'_, '_> {
             return self.fail_thread(thread, error);
         }
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
-        self.note_error(&error.message);
+        self.session.note_error(&error.message);
         let done = match thread.said() {
             Some(said) => said.to_owned(),
             None => format!(
@@ -111,9 +132,9 @@ impl Transition<'_, '_> {
             ..self.new_message(Role::Assistant, response.clone())
         };
         thread.answer_id = Some(message.message_id.clone());
-        self.show_message(thread.turn, &message, None);
+        self.view().show_message(thread.turn, &message, None);
         self.message(thread.turn, None, message);
-        self.show_completed(&thread, response, false);
+        self.view().show_completed(&thread, response, false);
         self.end_turn(TurnStatus::Completed);
     }
 
@@ -136,7 +157,7 @@ impl Transition<'_, '_> {
             error: true,
             ..self.new_message(Role::Assistant, error.message.clone())
         };
-        self.show_message(thread.turn, &message, None);
+        self.view().show_message(thread.turn, &message, None);
         self.message(thread.turn, None, message);
     }
 
@@ -154,7 +175,10 @@ impl Transition<'_, '_> {
             never!("a thread ends after its turn");
             return;
         };
-        let task = self.task_of(thread).and_then(|origin| origin.task_id);
+        let task = self
+            .session
+            .task_of(thread)
+            .and_then(|origin| origin.task_id);
         let asked = turn
             .workflow()
             .zip(thread.lane.task())
@@ -164,7 +188,7 @@ impl Transition<'_, '_> {
             "User: {asked}\nAssistant: {}",
             cut(response, MAX_RESULT_BYTES)
         );
-        self.effects.push(Effect::Remember(Interaction {
+        self.output.push(Effect::Remember(Interaction {
             agent: thread.agent.clone(),
             task,
             success,
@@ -175,7 +199,7 @@ impl Transition<'_, '_> {
     /// The turn is over; the message that waits longest starts the next one.
     pub(crate) fn end_turn(&mut self, status: TurnStatus) {
         let ended = self.session.turn.take();
-        self.settle(status);
+        self.output.settle(status);
         if let Some(turn) = ended {
             self.compact_if_long(turn.id);
         }
@@ -191,7 +215,7 @@ impl Transition<'_, '_> {
         let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
         for waiting in dropped {
             self.cancelled_event(waiting.turn);
-            self.settle(TurnStatus::Cancelled);
+            self.output.settle(TurnStatus::Cancelled);
         }
         self.begin_next();
         cancelled.map_or(CallerAnswer::Nothing, CallerAnswer::Now)
@@ -200,12 +224,12 @@ impl Transition<'_, '_> {
     pub(crate) fn reset(&mut self) -> CallerAnswer {
         self.session.pinned = None;
         self.session.remembered.clear();
-        self.changed = true;
+        self.output.mark_changed();
         let answer = self.cancel(true);
         if self.session.current != orchestrator() {
-            let turn = self.new_turn_id();
+            let turn = self.session.new_turn_id();
             self.switch(turn, orchestrator(), "reset".to_owned(), None);
-            self.settle(TurnStatus::Cancelled);
+            self.output.settle(TurnStatus::Cancelled);
         }
         answer
     }
@@ -215,11 +239,12 @@ impl Transition<'_, '_> {
             never!("there is no turn to cancel");
             return TurnStatus::Cancelled;
         };
-        if self.in_workflow() {
+        if self.session.in_workflow() {
             self.cancelled_event(id);
             self.cancel_workflow();
         } else {
-            self.take_thread(Lane::OWN)
+            self.session
+                .take_thread(Lane::OWN)
                 .into_iter()
                 .for_each(|thread| self.cancel_thread(thread));
             self.cancelled_event(id);
@@ -229,7 +254,7 @@ impl Transition<'_, '_> {
             SessionKind::Project => self.leave_direct(id, "turn_cancelled"),
         }
         self.session.turn = None;
-        self.settle(TurnStatus::Cancelled);
+        self.output.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
     }
 
@@ -246,12 +271,12 @@ impl Transition<'_, '_> {
         }
         for thread in lanes
             .into_iter()
-            .filter_map(|lane| self.take_thread(lane))
+            .filter_map(|lane| self.session.take_thread(lane))
             .collect::<Vec<_>>()
         {
             self.cancel_thread(thread.clone());
             let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
-            self.note_error(&error.message);
+            self.session.note_error(&error.message);
             self.task_failed(thread, error);
         }
         CallerAnswer::Nothing
@@ -274,7 +299,7 @@ impl Transition<'_, '_> {
             }
             // Tasks that go on may wait for the same answer.
             ThreadPhase::AwaitingBudget { approval, .. }
-                if self.waiting_thread(&approval.call_id).is_some() => {}
+                if self.session.waiting_thread(&approval.call_id).is_some() => {}
             ThreadPhase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
             ThreadPhase::AwaitingAnswer { call_id, .. } => {
                 self.cancel_call(&thread, &call_id, "ask_followup_question")
@@ -286,13 +311,14 @@ impl Transition<'_, '_> {
     }
 
     fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {
-        self.close_call(call_id, CallStatus::Cancelled);
-        self.show_closed(thread, call_id, CallOutcome::Cancelled);
+        self.output.close_call(call_id, CallStatus::Cancelled);
+        self.view()
+            .show_closed(thread, call_id, CallOutcome::Cancelled);
         self.tool_message(thread, call_id, tool, CANCELLED.to_owned());
     }
 
     fn cancelled_event(&mut self, turn: TurnId) {
-        self.show_turn_error(
+        self.view().show_turn_error(
             turn,
             error_data(ErrorCode::Cancelled, "The turn was cancelled"),
         );
@@ -306,32 +332,16 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// Remembered for the prompts of later steps.
-    pub(crate) fn note_error(&mut self, message: &str) {
-        self.session.last_error = Some(cut(message, MAX_LAST_ERROR_BYTES).to_owned());
-    }
-
     /// Ends a workflow before its time, with everything in it.
     pub(crate) fn end_workflow_early(&mut self, error: ErrorData) {
         let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
             never!("there is no workflow to end");
             return;
         };
-        self.note_error(&error.message);
-        self.show_turn_error(id, error);
+        self.session.note_error(&error.message);
+        self.view().show_turn_error(id, error);
         self.cancel_workflow();
         self.end_turn(TurnStatus::Cancelled);
-    }
-
-    /// Every thread that is still open, taken out of the turn.
-    pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
-        match self.session.turn.as_mut().map(|turn| &mut turn.work) {
-            Some(TurnWork::Workflow(workflow)) => workflow.take_all_threads(),
-            Some(TurnWork::Thread(thread)) => {
-                thread.take().map(|thread| *thread).into_iter().collect()
-            }
-            None => Vec::new(),
-        }
     }
 }
 

@@ -5,25 +5,12 @@ use codelab_protocol::{CallId, ErrorCode, Message, Role, TaskOrigin, Tool};
 use super::call::ended_or_unknown;
 use super::{Thread, ThreadPhase};
 use crate::session::Transition;
-use crate::{CallStatus, CallerAnswer, KnownCall, Refusal};
+use crate::{CallStatus, CallerAnswer, KnownCall, Refusal, Session};
 
-impl Transition<'_, '_> {
-    pub(super) fn ask(
-        &mut self,
-        thread: Thread,
-        call_id: CallId,
-        question: String,
-        options: Vec<String>,
-    ) {
-        self.open_call(&thread, &call_id, Tool::AskFollowupQuestion);
-        self.show_question(&thread, &call_id, question, options);
-        let asked_seq = self.session.last_seq;
-        self.suspend(thread, ThreadPhase::AwaitingAnswer { call_id, asked_seq });
-    }
-
+impl Session {
     /// The oldest question that is open, if there is one.
     pub(crate) fn oldest_question(&self) -> Option<CallId> {
-        let turn = self.session.turn.as_ref()?;
+        let turn = self.turn.as_ref()?;
         let asked = turn.threads().filter_map(|thread| match &thread.phase {
             ThreadPhase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
             ThreadPhase::Routing { .. }
@@ -38,21 +25,38 @@ impl Transition<'_, '_> {
             .min_by_key(|(seq, _)| *seq)
             .map(|(_, call_id)| call_id.clone())
     }
+}
+
+impl Transition<'_, '_> {
+    pub(super) fn ask(
+        &mut self,
+        thread: Thread,
+        call_id: CallId,
+        question: String,
+        options: Vec<String>,
+    ) {
+        self.output
+            .open_call(&thread, &call_id, Tool::AskFollowupQuestion);
+        self.view()
+            .show_question(&thread, &call_id, question, options);
+        let asked_seq = self.session.last_seq;
+        self.suspend(thread, ThreadPhase::AwaitingAnswer { call_id, asked_seq });
+    }
 
     /// A person answered this question. For people the answer is a message of the session; for the
     /// thread that asked it is the result of its call.
     pub(crate) fn answered(&mut self, call_id: &CallId, text: String) {
-        let Some(thread) = self.take_waiting(call_id) else {
+        let Some(thread) = self.session.take_waiting(call_id) else {
             never!("the answered question is not open");
             return;
         };
-        self.close_call(call_id, CallStatus::Finished);
+        self.output.close_call(call_id, CallStatus::Finished);
         let message = Message {
             answers: Some(call_id.clone()),
             ..self.new_message(Role::User, text.clone())
         };
-        self.show_answer_of_user(&thread, &message);
-        let TaskOrigin { plan_id, task_id } = self.origin(&thread);
+        self.view().show_answer_of_user(&thread, &message);
+        let TaskOrigin { plan_id, task_id } = self.session.origin(&thread);
         self.message(
             thread.turn,
             None,
@@ -62,7 +66,7 @@ impl Transition<'_, '_> {
                 ..message
             },
         );
-        self.show_answered(&thread, call_id, &text);
+        self.view().show_answered(&thread, call_id, &text);
         self.tool_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), text);
         self.next_call(thread);
     }
@@ -74,7 +78,11 @@ impl Transition<'_, '_> {
         text: String,
         known: Option<KnownCall>,
     ) -> Result<CallerAnswer, Refusal> {
-        match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
+        match self
+            .session
+            .waiting_thread(&call_id)
+            .map(|thread| &thread.phase)
+        {
             Some(ThreadPhase::AwaitingAnswer { .. }) => {}
             Some(
                 ThreadPhase::Routing { .. }
@@ -92,7 +100,7 @@ impl Transition<'_, '_> {
             }
             None => return Err(ended_or_unknown(&call_id, known.is_some())),
         }
-        let span = self.here();
+        let span = self.session.here();
         self.answered(&call_id, text);
         Ok(CallerAnswer::Span(span))
     }

@@ -2,14 +2,18 @@
 //! estimate, and the answer. One that does not fit gets a shorter answer or waits for the calls
 //! under way; only when none is under way and the least answer does not fit is a person asked.
 
-use codelab_protocol::{AgentName, Message, SessionKind, TaskOrigin, TurnId};
+use codelab_protocol::{AgentName, CallId, Message, SessionKind, TaskOrigin, TurnId};
 
 use super::{Thread, ThreadPhase, Turn};
+use crate::output::Output;
 use crate::plan::WorkflowPhase;
 use crate::prompt::{ORCHESTRATOR_MAX_TOKENS, estimated_size, tokens_of_bytes, tokens_of_text};
 use crate::session::{MessageSize, Transition};
+use crate::space::WorkingSpace;
 use crate::turn::budget::{BudgetQuestion, BudgetWhy};
-use crate::{BudgetScope, BudgetState, Effect, Lane, Spending, orchestrator};
+use crate::{
+    BudgetScope, BudgetState, Effect, Lane, PromptLimits, Session, Spending, Team, orchestrator,
+};
 
 /// A shorter answer is worth no call.
 const MIN_ANSWER_TOKENS: u64 = 256;
@@ -19,6 +23,16 @@ const DEFAULT_ANSWER_TOKENS: u64 = 8_192;
 const LEAST_PART: u64 = 2;
 /// What the orchestrator is told besides agents, request, history and results.
 const ORCHESTRATOR_PROMPT_TOKENS: u64 = 400;
+
+/// What a model call may take of the budgets of its session and its project. It reads the session;
+/// all it changes is what is set aside in the worker space.
+pub(crate) struct Funds<'a> {
+    pub session: &'a Session,
+    pub team: &'a Team,
+    pub limits: &'a PromptLimits,
+    pub space: &'a mut WorkingSpace,
+    pub output: &'a mut Output,
+}
 
 /// What a model call is expected to take.
 #[derive(Debug, Clone, Copy)]
@@ -115,22 +129,30 @@ impl CallSize {
     }
 }
 
-impl Transition<'_, '_> {
-    /// Sets aside what the thread's next call may take.
-    pub(crate) fn set_aside_step(&mut self, thread: &mut Thread) -> Reservation {
-        let room = self.set_aside(thread.lane, &thread.agent, self.step_size(thread));
-        if let (Reservation::Taken(taken), SessionKind::Project) = (&room, self.session.kind) {
-            thread.reserved = Some(taken.spending);
+impl Funds<'_> {
+    /// How a budget stands now.
+    pub fn standing(&self, scope: BudgetScope) -> BudgetState {
+        if scope == BudgetScope::Project {
+            return self.space.budget_state();
         }
-        room
+        let turn = self.session.turn.as_ref();
+        let threads = turn
+            .into_iter()
+            .flat_map(|turn| turn.threads())
+            .filter_map(|other| other.reserved);
+        let planner = turn.and_then(|turn| turn.workflow()?.reserved);
+        let reserved = threads
+            .chain(planner)
+            .fold(Spending::default(), Spending::plus);
+        BudgetState {
+            budget: self.session.budget,
+            granted: self.session.granted,
+            spent: self.session.spent,
+            reserved,
+        }
     }
 
-    pub(crate) fn set_aside(
-        &mut self,
-        lane: Lane,
-        agent: &AgentName,
-        size: CallSize,
-    ) -> Reservation {
+    pub fn set_aside(&mut self, lane: Lane, agent: &AgentName, size: CallSize) -> Reservation {
         if self.session.kind == SessionKind::Runtime {
             return Reservation::Taken(Reserved {
                 spending: Spending::default(),
@@ -163,7 +185,7 @@ impl Transition<'_, '_> {
             Verdict::Fits(answer) => {
                 let spending = size.with_answer(answer);
                 self.space.reserve(lane, spending);
-                self.effects.push(Effect::ReserveBudget { lane, spending });
+                self.output.push(Effect::ReserveBudget { lane, spending });
                 let is_bounded = own.budget.is_set() || shared.budget.is_set();
                 let max_tokens = is_bounded.then(|| u32::try_from(answer).unwrap_or(u32::MAX));
                 Reservation::Taken(Reserved {
@@ -197,7 +219,7 @@ impl Transition<'_, '_> {
     }
 
     /// Whether a call would only wait for others now.
-    fn would_wait(&self, agent: &AgentName, size: CallSize) -> bool {
+    pub fn would_wait(&self, agent: &AgentName, size: CallSize) -> bool {
         if self.unpriced(agent, &size).is_some() {
             return false;
         }
@@ -214,45 +236,9 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no place
-    /// meanwhile.
-    pub(crate) fn await_room(&mut self, mut thread: Thread) {
-        self.leave(&mut thread, None);
-        thread.phase = ThreadPhase::AwaitingRoom;
-        self.put(thread);
-    }
-
-    /// Whoever waited for room and has it now goes on. Called once after every input.
-    pub(crate) fn give_room(&mut self) {
-        self.give_workflow_room();
-        let waits = |thread: &&Thread| matches!(thread.phase, ThreadPhase::AwaitingRoom);
-        let threads = self.session.turn.iter().flat_map(Turn::threads);
-        let waiting: Vec<Lane> = threads.filter(waits).map(Thread::lane).collect();
-        for lane in waiting {
-            let Some(thread) = self.take_thread(lane) else {
-                never!("a thread that waits for room is not in its turn");
-                continue;
-            };
-            match self.would_wait(&thread.agent, self.step_size(&thread)) {
-                true => self.put(thread),
-                false => self.work(thread),
-            }
-        }
-    }
-
-    fn give_workflow_room(&mut self) {
-        // Nothing of the workflow itself waits for room.
-        let Some(WorkflowPhase::AwaitingRoom { next }) = self.workflow_phase() else {
-            return;
-        };
-        if !self.would_wait(&orchestrator(), self.own_size(&next)) {
-            self.own_call(*next);
-        }
-    }
-
     /// What the thread's next call takes: as its last one, and what was said since; the first one
     /// by the estimate alone.
-    pub(crate) fn step_size(&self, thread: &Thread) -> CallSize {
+    pub fn step_size(&self, thread: &Thread) -> CallSize {
         let said = self.said_in(thread);
         let prompt_tokens = match thread.prompt_tokens {
             Some(before) => before.saturating_add(said),
@@ -265,7 +251,6 @@ impl Transition<'_, '_> {
             }
         };
         let own = self
-            .world
             .team
             .get(&thread.agent)
             .and_then(|agent| agent.max_tokens);
@@ -277,19 +262,19 @@ impl Transition<'_, '_> {
     }
 
     /// What a call of the workflow itself takes.
-    pub(crate) fn own_size(&self, next: &WorkflowPhase) -> CallSize {
+    pub fn own_size(&self, next: &WorkflowPhase) -> CallSize {
         let request = self
             .session
             .turn
             .as_ref()
             .map_or(0, |turn| tokens_of_text(&turn.request));
         let told = match next {
-            WorkflowPhase::Joining { .. } => self.workflow_result_tokens(),
+            WorkflowPhase::Joining { .. } => self.session.workflow_result_tokens(),
             WorkflowPhase::Planning { repair, .. } => {
                 let repair = repair
                     .as_ref()
                     .map_or(0, |repair| tokens_of_text(&repair.answer));
-                let agents = self.world.team.specialists();
+                let agents = self.team.specialists();
                 let agents: u64 = agents.map(|agent| tokens_of_text(&agent.description)).sum();
                 let before = self.session.turn.as_ref().map(|turn| turn.id);
                 agents
@@ -314,12 +299,7 @@ impl Transition<'_, '_> {
         )
     }
 
-    pub(crate) fn size(
-        &self,
-        agent: &AgentName,
-        prompt_tokens: u64,
-        answer_tokens: u64,
-    ) -> CallSize {
+    pub fn size(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> CallSize {
         let prompt_usd = self.space.call_usd(agent, prompt_tokens, 0);
         let answer_token_usd = self.space.answer_token_usd(agent);
         CallSize {
@@ -333,7 +313,7 @@ impl Transition<'_, '_> {
 
     /// What prompts show of earlier turns, or of all with no turn named.
     fn earlier_tokens(&self, before: Option<TurnId>) -> u64 {
-        let limits = &self.world.limits.prompt;
+        let limits = self.limits;
         let shown = self
             .session
             .said
@@ -346,15 +326,34 @@ impl Transition<'_, '_> {
 
     /// What was said in the thread since its last call.
     fn said_in(&self, thread: &Thread) -> u64 {
-        let task = self.origin(thread).task_id;
-        let said = self
-            .session
-            .turn
-            .as_ref()
-            .and_then(|turn| turn.said.iter().find(|said| said.task == task));
+        let turn = self.session.turn.as_ref();
+        let task = turn
+            .and_then(|turn| turn.task_of(thread))
+            .and_then(|origin| origin.task_id);
+        let said = turn.and_then(|turn| turn.said.iter().find(|said| said.task == task));
         said.map_or(0, |said| said.tokens)
     }
 
+    /// What the calls need at least that wait for the answer to this question.
+    pub fn awaited(&self, call_id: &CallId) -> Spending {
+        let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
+        let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id));
+        let planning = WorkflowPhase::Planning {
+            attempt: 0,
+            repair: None,
+        };
+        let planner = self
+            .session
+            .planning_budget()
+            .map(|_| self.own_size(&planning));
+        let sizes = waiting.map(|thread| self.step_size(thread)).chain(planner);
+        sizes
+            .map(|size| size.least())
+            .fold(Spending::default(), Spending::plus)
+    }
+}
+
+impl Session {
     /// The call ended: what it read is known now, and counts again only with what comes next.
     pub(crate) fn prompt_was(&mut self, thread: &mut Thread, prompt_tokens: u64) {
         if prompt_tokens == 0 {
@@ -362,8 +361,59 @@ impl Transition<'_, '_> {
         }
         thread.prompt_tokens = Some(prompt_tokens);
         let task = self.origin(thread).task_id;
-        if let Some(turn) = &mut self.session.turn {
+        if let Some(turn) = &mut self.turn {
             turn.said.retain(|said| said.task != task);
+        }
+    }
+}
+
+impl Transition<'_, '_> {
+    /// Sets aside what the thread's next call may take.
+    pub(crate) fn set_aside_step(&mut self, thread: &mut Thread) -> Reservation {
+        let mut funds = self.funds();
+        let size = funds.step_size(thread);
+        let room = funds.set_aside(thread.lane, &thread.agent, size);
+        if let (Reservation::Taken(taken), SessionKind::Project) = (&room, self.session.kind) {
+            thread.reserved = Some(taken.spending);
+        }
+        room
+    }
+
+    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no place
+    /// meanwhile.
+    pub(crate) fn await_room(&mut self, mut thread: Thread) {
+        self.leave(&mut thread, None);
+        thread.phase = ThreadPhase::AwaitingRoom;
+        self.session.put(thread);
+    }
+
+    /// Whoever waited for room and has it now goes on. Called once after every input.
+    pub(crate) fn give_room(&mut self) {
+        self.give_workflow_room();
+        let waits = |thread: &&Thread| matches!(thread.phase, ThreadPhase::AwaitingRoom);
+        let threads = self.session.turn.iter().flat_map(Turn::threads);
+        let waiting: Vec<Lane> = threads.filter(waits).map(Thread::lane).collect();
+        for lane in waiting {
+            let Some(thread) = self.session.take_thread(lane) else {
+                never!("a thread that waits for room is not in its turn");
+                continue;
+            };
+            let funds = self.funds();
+            match funds.would_wait(&thread.agent, funds.step_size(&thread)) {
+                true => self.session.put(thread),
+                false => self.work(thread),
+            }
+        }
+    }
+
+    fn give_workflow_room(&mut self) {
+        // Nothing of the workflow itself waits for room.
+        let Some(WorkflowPhase::AwaitingRoom { next }) = self.session.workflow_phase() else {
+            return;
+        };
+        let funds = self.funds();
+        if !funds.would_wait(&orchestrator(), funds.own_size(&next)) {
+            self.own_call(*next);
         }
     }
 

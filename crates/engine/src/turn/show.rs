@@ -1,33 +1,48 @@
-//! What people see of a turn: chunks in the runtime realm, chat events in a project.
+//! What people see of a turn: chunks in a session of the runtime kind, chat events in a project.
 
 use codelab_protocol::{
     AgentName, AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
     AssistantMessage, CallId, CallOutcome, ChunkBody, DirectAgentCall, ErrorData, Message,
     MessageCreated, ModelOutput, Question, SessionEventBody, SessionKind, SwitchAgent,
-    TaskCompleted, TaskOrigin, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent, ToolResultChunk,
-    ToolResultEvent, TurnError, TurnId, WorkflowId,
+    TaskCompleted, TaskOrigin, Timestamp, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent,
+    ToolResultChunk, ToolResultEvent, TurnError, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
 use super::claim::LateCall;
 use super::{OpenCall, Thread, Turn};
-use crate::session::Transition;
-use crate::{Approval, ApprovalKind, ApprovalStatus};
+use crate::output::EventLog;
+use crate::{Approval, ApprovalKind, ApprovalStatus, Session};
 
-impl Transition<'_, '_> {
+/// What people see of a turn. It adds events, and changes nothing.
+pub(crate) struct View<'a> {
+    pub kind: SessionKind,
+    pub turn: Option<&'a Turn>,
+    /// The turn that began last; it may have ended.
+    pub last_turn: TurnId,
+    pub now: Timestamp,
+    pub client_attached: bool,
+    pub log: EventLog<'a>,
+}
+
+impl Turn {
     /// The task that a thread is; none for a turn's own thread.
     pub(crate) fn task_of(&self, thread: &Thread) -> Option<TaskOrigin> {
-        let index = thread.lane.task()?;
-        let workflow = self.session.turn.as_ref()?.workflow()?;
-        workflow.origin(index)
+        self.workflow()?.origin(thread.lane.task()?)
+    }
+}
+
+impl View<'_> {
+    fn task_of(&self, thread: &Thread) -> Option<TaskOrigin> {
+        self.turn?.task_of(thread)
     }
 
-    pub(crate) fn origin(&self, thread: &Thread) -> TaskOrigin {
+    fn origin(&self, thread: &Thread) -> TaskOrigin {
         self.task_of(thread).unwrap_or_default()
     }
 
     fn is_runtime(&self) -> bool {
-        self.session.kind == SessionKind::Runtime
+        self.kind == SessionKind::Runtime
     }
 
     pub(crate) fn show_user_message(
@@ -42,21 +57,22 @@ impl Transition<'_, '_> {
                 message: message.clone(),
                 workflow_id,
             };
-            self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
+            self.log
+                .event(turn, SessionEventBody::MessageCreated(Box::new(created)));
         }
     }
 
     /// A person answered a question of this thread.
     pub(crate) fn show_answer_of_user(&mut self, thread: &Thread, message: &Message) {
         if !self.is_runtime() {
-            let workflow = self.session.turn.as_ref().and_then(Turn::workflow);
+            let workflow = self.turn.and_then(Turn::workflow);
             let workflow_id = workflow.map(|workflow| workflow.workflow_id().clone());
             let created = MessageCreated {
                 origin: self.origin(thread),
                 message: message.clone(),
                 workflow_id,
             };
-            self.event(
+            self.log.event(
                 thread.turn,
                 SessionEventBody::MessageCreated(Box::new(created)),
             );
@@ -75,21 +91,16 @@ impl Transition<'_, '_> {
             message,
             workflow_id: None,
         };
-        self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
+        self.log
+            .event(turn, SessionEventBody::MessageCreated(Box::new(created)));
     }
 
     pub(crate) fn show_direct_call(&mut self, turn: TurnId, agent: &AgentName) {
-        let Some(message_id) = self
-            .session
-            .turn
-            .as_ref()
-            .map(|turn| turn.message_id.clone())
-        else {
+        let Some(message_id) = self.turn.map(|turn| turn.message_id.clone()) else {
             never!("a direct call is shown outside of a turn");
             return;
         };
-        self.session.current = agent.clone();
-        self.event(
+        self.log.event(
             turn,
             SessionEventBody::DirectAgentCall(DirectAgentCall {
                 agent: agent.clone(),
@@ -110,17 +121,20 @@ impl Transition<'_, '_> {
             content: output.text.clone(),
             agent: thread.agent.clone(),
             message_id: message.message_id.clone(),
-            timestamp: self.world.now,
+            timestamp: self.now,
             usage: output.usage,
             warnings: output.warnings.clone(),
         };
-        self.event(thread.turn, ChunkBody::AssistantMessage(shown));
+        self.log
+            .event(thread.turn, ChunkBody::AssistantMessage(shown));
     }
 
     pub(crate) fn show_switch(&mut self, turn: TurnId, switch: SwitchAgent) {
         match self.is_runtime() {
-            true => self.event(turn, ChunkBody::SwitchAgent(switch)),
-            false => self.event(turn, SessionEventBody::AgentSwitched(switch)),
+            true => self.log.event(turn, ChunkBody::SwitchAgent(switch)),
+            false => self
+                .log
+                .event(turn, SessionEventBody::AgentSwitched(switch)),
         }
     }
 
@@ -136,16 +150,17 @@ impl Transition<'_, '_> {
                 status,
                 origin: self.origin(thread),
             };
-            self.event(thread.turn, SessionEventBody::AgentStatusChanged(changed));
+            self.log
+                .event(thread.turn, SessionEventBody::AgentStatusChanged(changed));
         }
     }
 
     pub(crate) fn show_error(&mut self, thread: &Thread, error: ErrorData) {
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::Error(error)),
+            true => self.log.event(thread.turn, ChunkBody::Error(error)),
             false => {
                 let origin = self.origin(thread);
-                self.event(
+                self.log.event(
                     thread.turn,
                     SessionEventBody::Error(TurnError { error, origin }),
                 );
@@ -155,8 +170,8 @@ impl Transition<'_, '_> {
 
     pub(crate) fn show_turn_error(&mut self, turn: TurnId, error: ErrorData) {
         match self.is_runtime() {
-            true => self.event(turn, ChunkBody::Error(error)),
-            false => self.event(
+            true => self.log.event(turn, ChunkBody::Error(error)),
+            false => self.log.event(
                 turn,
                 SessionEventBody::Error(TurnError {
                     error,
@@ -176,7 +191,7 @@ impl Transition<'_, '_> {
     ) {
         let (call_id, tool_name) = (call_id.clone(), tool.to_owned());
         match self.is_runtime() {
-            true => self.event(
+            true => self.log.event(
                 thread.turn,
                 ChunkBody::ToolResult(ToolResultChunk {
                     call_id,
@@ -193,19 +208,20 @@ impl Transition<'_, '_> {
                     late,
                     origin,
                 };
-                self.event(thread.turn, SessionEventBody::ToolResult(shown));
+                self.log
+                    .event(thread.turn, SessionEventBody::ToolResult(shown));
             }
         }
     }
 
-    /// In the runtime realm the one who reads the stream is the one who sent the result.
+    /// In the runtime kind the one who reads the stream is the one who sent the result.
     pub(crate) fn show_client_result(&mut self, thread: &Thread, call: &OpenCall, result: Value) {
         if !self.is_runtime() {
             self.show_result(thread, &call.call_id, call.tool.as_str(), result, false);
         }
     }
 
-    /// A person answered a question; the runtime realm's reader is that person.
+    /// A person answered a question; outside of projects the reader is that person.
     pub(crate) fn show_answered(&mut self, thread: &Thread, call_id: &CallId, answer: &str) {
         if !self.is_runtime() {
             self.show_result(
@@ -227,7 +243,8 @@ impl Transition<'_, '_> {
             late: true,
             origin: late.task.clone().unwrap_or_default(),
         };
-        self.event(late.turn, SessionEventBody::ToolResult(shown));
+        self.log
+            .event(late.turn, SessionEventBody::ToolResult(shown));
     }
 
     pub(crate) fn show_closed(&mut self, thread: &Thread, call_id: &CallId, outcome: CallOutcome) {
@@ -236,7 +253,8 @@ impl Transition<'_, '_> {
                 call_id: call_id.clone(),
                 outcome,
             };
-            self.event(thread.turn, SessionEventBody::ToolCallClosed(closed));
+            self.log
+                .event(thread.turn, SessionEventBody::ToolCallClosed(closed));
         }
     }
 
@@ -249,7 +267,7 @@ impl Transition<'_, '_> {
     ) {
         let (call_id, agent) = (call_id.clone(), thread.agent.clone());
         match self.is_runtime() {
-            true => self.event(
+            true => self.log.event(
                 thread.turn,
                 ChunkBody::Question(Question {
                     call_id,
@@ -267,27 +285,29 @@ impl Transition<'_, '_> {
                     agent,
                     origin,
                 };
-                self.event(thread.turn, SessionEventBody::Question(shown));
+                self.log
+                    .event(thread.turn, SessionEventBody::Question(shown));
             }
         }
     }
 
     pub(crate) fn show_call(&mut self, thread: &Thread, call: ToolCallChunk) {
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::ToolCall(call)),
+            true => self.log.event(thread.turn, ChunkBody::ToolCall(call)),
             false => {
-                let client_attached = self.space.client_attached;
+                let client_attached = self.client_attached;
                 let shown = ToolCallEvent {
                     call,
                     client_attached,
                     origin: self.origin(thread),
                 };
-                self.event(thread.turn, SessionEventBody::ToolCall(Box::new(shown)));
+                self.log
+                    .event(thread.turn, SessionEventBody::ToolCall(Box::new(shown)));
             }
         }
     }
 
-    /// `call` is how the runtime realm shows the question.
+    /// `call` is how a session of the runtime kind shows the question.
     pub(crate) fn show_approval(
         &mut self,
         thread: &Thread,
@@ -297,7 +317,7 @@ impl Transition<'_, '_> {
         if self.is_runtime() {
             return call
                 .into_iter()
-                .for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
+                .for_each(|call| self.log.event(thread.turn, ChunkBody::ToolCall(call)));
         }
         let agent = Some(thread.agent.clone());
         let shown = ApprovalRequest {
@@ -305,7 +325,7 @@ impl Transition<'_, '_> {
             agent,
             origin: self.origin(thread),
         };
-        self.event(
+        self.log.event(
             thread.turn,
             SessionEventBody::ApprovalRequest(Box::new(shown)),
         );
@@ -331,8 +351,9 @@ impl Transition<'_, '_> {
             reason,
             modified_args,
         };
-        let turn = self.here().turn;
-        self.event(turn, SessionEventBody::ApprovalResolved(resolved));
+        let turn = self.turn.map_or(self.last_turn, |turn| turn.id);
+        self.log
+            .event(turn, SessionEventBody::ApprovalResolved(resolved));
     }
 
     /// The end of a direct call that has an answer; `success` says whether it is the agent's last
@@ -351,6 +372,17 @@ impl Transition<'_, '_> {
             context: thread.recalled.clone(),
             usage: thread.usage,
         };
-        self.event(thread.turn, SessionEventBody::TaskCompleted(completed));
+        self.log
+            .event(thread.turn, SessionEventBody::TaskCompleted(completed));
+    }
+}
+impl Session {
+    /// The task that a thread is; none for a turn's own thread.
+    pub(crate) fn task_of(&self, thread: &Thread) -> Option<TaskOrigin> {
+        self.turn.as_ref()?.task_of(thread)
+    }
+
+    pub(crate) fn origin(&self, thread: &Thread) -> TaskOrigin {
+        self.task_of(thread).unwrap_or_default()
     }
 }

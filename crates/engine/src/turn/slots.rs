@@ -22,7 +22,9 @@ impl Transition<'_, '_> {
                 is_full.then_some(Effect::AgentQueueFull { agent })
             }
         };
-        self.effects.extend(effect);
+        if let Some(effect) = effect {
+            self.output.push(effect);
+        }
         slot
     }
 
@@ -39,11 +41,11 @@ impl Transition<'_, '_> {
         let (lane, worked_ms) = (thread.lane, thread.worked_ms);
         let ended = outcome.map(|outcome| ThreadEnd { outcome, worked_ms });
         let status = self.space.leave(lane, &agent, ended);
-        self.effects.push(Effect::LeaveSlot {
+        self.output.push(Effect::LeaveSlot {
             lane,
             agent: agent.clone(),
             ended,
         });
-        self.show_left(thread, agent, status);
+        self.view().show_left(thread, agent, status);
     }
 }

@@ -15,7 +15,8 @@ use crate::session::Transition;
 use crate::space::Slot;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
 use crate::{
-    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Spending,
+    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Session,
+    Spending,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -276,6 +277,15 @@ impl Thread {
     }
 }
 
+impl Session {
+    fn take_queued(&mut self, lane: Lane) -> Option<Thread> {
+        let waits =
+            |thread: &Thread| thread.lane == lane && matches!(thread.phase, ThreadPhase::Queued);
+        let queued = self.turn.as_ref()?.threads().any(waits);
+        if queued { self.take_thread(lane) } else { None }
+    }
+}
+
 impl Transition<'_, '_> {
     /// Gets the thread a place at its agent, then lets it think.
     pub(crate) fn work(&mut self, mut thread: Thread) {
@@ -298,8 +308,8 @@ impl Transition<'_, '_> {
                 thread.accepted_by = Some(thread.agent.clone());
                 thread.slot = Some(thread.agent.clone());
                 thread.phase = ThreadPhase::Queued;
-                self.show_status(&thread, AgentStatus::Busy);
-                self.put(thread);
+                self.view().show_status(&thread, AgentStatus::Busy);
+                self.session.put(thread);
             }
             Slot::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
         }
@@ -309,7 +319,7 @@ impl Transition<'_, '_> {
         thread.accepted_by = Some(thread.agent.clone());
         thread.slot = Some(thread.agent.clone());
         thread.since = Some(self.world.now);
-        self.show_status(&thread, status);
+        self.view().show_status(&thread, status);
         if !std::mem::replace(&mut thread.started, true) {
             self.started(&thread);
         }
@@ -318,7 +328,7 @@ impl Transition<'_, '_> {
 
     /// The place that a thread waited for is there.
     pub(crate) fn slot_granted(&mut self, lane: Lane, status: AgentStatus) -> CallerAnswer {
-        match self.take_queued(lane) {
+        match self.session.take_queued(lane) {
             Some(thread) if self.waits_for_restart(&thread) => self.postpone(thread),
             Some(thread) => self.placed(thread, status),
             None => {}
@@ -336,23 +346,16 @@ impl Transition<'_, '_> {
     fn postpone(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
         thread.phase = ThreadPhase::Queued;
-        self.put(thread);
+        self.session.put(thread);
     }
 
     /// The agent stopped taking work while a thread waited for a place.
     pub(crate) fn slot_lost(&mut self, lane: Lane, closed: AgentClosed) -> CallerAnswer {
-        if let Some(mut thread) = self.take_queued(lane) {
+        if let Some(mut thread) = self.session.take_queued(lane) {
             thread.slot = None;
             self.fail_thread(thread, unavailable(closed));
         }
         CallerAnswer::Nothing
-    }
-
-    fn take_queued(&mut self, lane: Lane) -> Option<Thread> {
-        let waits =
-            |thread: &Thread| thread.lane == lane && matches!(thread.phase, ThreadPhase::Queued);
-        let queued = self.session.turn.as_ref()?.threads().any(waits);
-        if queued { self.take_thread(lane) } else { None }
     }
 
     /// Starts the agent's next model step.
@@ -387,7 +390,7 @@ impl Transition<'_, '_> {
             attempt,
         };
         self.call_model(&thread, max_tokens);
-        self.put(thread);
+        self.session.put(thread);
     }
 
     /// Lets the thread wait for somebody outside: it works no more, so it needs no place.
@@ -397,9 +400,9 @@ impl Transition<'_, '_> {
         if thread.lane == Lane::OWN
             && let Some(status) = thread.phase.suspended()
         {
-            self.settle(status);
+            self.output.settle(status);
         }
-        self.put(thread);
+        self.session.put(thread);
     }
 
     pub(crate) fn answered_by_model(
@@ -432,7 +435,9 @@ impl Transition<'_, '_> {
         } else {
             None
         };
-        if let Some(result) = only.and_then(|call| self.attempted_completion(&thread, call)) {
+        if let Some(result) =
+            only.and_then(|call| self.world.team.attempted_completion(&thread, call))
+        {
             return self.completed_by_tool(thread, message_id, &output, result);
         }
         let recorded = calls.iter().map(PlannedCall::record).collect();
@@ -474,8 +479,8 @@ impl Transition<'_, '_> {
         if self.session.kind == SessionKind::Project && !message.content.trim().is_empty() {
             thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
         }
-        self.show_answer(thread, &message, output);
-        self.message(thread.turn, self.task_of(thread), message);
+        self.view().show_answer(thread, &message, output);
+        self.message(thread.turn, self.session.task_of(thread), message);
     }
 
     /// Goes on with the next waiting call of the last answer, else asks the model again.

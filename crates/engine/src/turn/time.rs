@@ -4,9 +4,10 @@ use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, SessionKind, Timestamp
 
 use super::thread::LostCall;
 use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId};
+use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -30,6 +31,26 @@ impl Thread {
     }
 }
 
+impl Output {
+    pub(crate) fn move_approval(&mut self, approval: &mut Approval, down: Downtime) {
+        if let Some(expires_at) = approval.expires_at {
+            let expires_at = moved(expires_at, down);
+            approval.expires_at = Some(expires_at);
+            self.push(Effect::ApprovalMoved {
+                call_id: approval.call_id.clone(),
+                expires_at,
+            });
+        }
+    }
+}
+
+impl Session {
+    /// Whether the turn's work is a workflow.
+    pub(crate) fn in_workflow(&self) -> bool {
+        matches!(&self.turn, Some(turn) if matches!(turn.work, TurnWork::Workflow(_)))
+    }
+}
+
 impl Transition<'_, '_> {
     /// A call that has not begun is not work: the clock of its thread stands still until it does.
     pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> CallerAnswer {
@@ -41,7 +62,7 @@ impl Transition<'_, '_> {
         if !self.session.turn.as_ref().is_some_and(wanted) {
             return CallerAnswer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else {
+        let Some(mut thread) = self.session.take_thread(call.lane) else {
             never!("a thread that awaits a model call is not in its turn");
             return CallerAnswer::Nothing;
         };
@@ -49,17 +70,17 @@ impl Transition<'_, '_> {
             (true, Some(since)) => {
                 thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
                 thread.since = None;
-                self.changed = true;
+                self.output.mark_changed();
             }
             // Only a thread that holds a place works against a clock.
             (false, None) if thread.slot.is_some() => {
                 thread.since = Some(self.world.now);
-                self.changed = true;
+                self.output.mark_changed();
             }
             // The clock stands or runs already.
             (true, None) | (false, Some(_)) | (false, None) => {}
         }
-        self.put(thread);
+        self.session.put(thread);
         CallerAnswer::Nothing
     }
 
@@ -77,7 +98,7 @@ impl Transition<'_, '_> {
             .and_then(|thread| thread.since.as_mut())
         {
             *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
-            self.changed = true;
+            self.output.mark_changed();
         }
         CallerAnswer::Nothing
     }
@@ -113,7 +134,7 @@ impl Transition<'_, '_> {
                 .turn
                 .as_ref()
                 .is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
-                && let Some(thread) = self.take_thread(lane)
+                && let Some(thread) = self.session.take_thread(lane)
             {
                 self.expired(thread);
             }
@@ -155,7 +176,7 @@ impl Transition<'_, '_> {
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::AwaitingRoom
-            | ThreadPhase::AwaitingAnswer { .. } => self.put(thread),
+            | ThreadPhase::AwaitingAnswer { .. } => self.session.put(thread),
         }
     }
 
@@ -174,12 +195,12 @@ impl Transition<'_, '_> {
         error
             .details
             .insert("tool_name".to_owned(), call.tool.as_str().into());
-        self.close_call(&call.call_id, status);
-        self.show_closed(&thread, &call.call_id, outcome);
-        self.note_error(&error.message);
+        self.output.close_call(&call.call_id, status);
+        self.view().show_closed(&thread, &call.call_id, outcome);
+        self.session.note_error(&error.message);
         let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
         self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
-        self.show_error(&thread, error);
+        self.view().show_error(&thread, error);
         self.next_call(thread);
     }
 
@@ -187,7 +208,7 @@ impl Transition<'_, '_> {
     /// task that was in one is marked failed and can be retried.
     pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> CallerAnswer {
         self.session.epoch = epoch;
-        self.changed = true;
+        self.output.mark_changed();
         let lanes: Vec<Lane> = self
             .session
             .turn
@@ -198,7 +219,7 @@ impl Transition<'_, '_> {
         // It can end the turn; the next one's threads have lost nothing.
         self.workflow_recovered(down);
         for lane in lanes {
-            if let Some(thread) = self.take_thread(lane) {
+            if let Some(thread) = self.session.take_thread(lane) {
                 self.thread_recovered(thread, down);
             }
         }
@@ -255,27 +276,11 @@ impl Transition<'_, '_> {
             }
             ThreadPhase::AwaitingApproval { approval, .. }
             | ThreadPhase::AwaitingBudget { approval, .. } => {
-                self.move_approval(approval, down);
+                self.output.move_approval(approval, down);
             }
             ThreadPhase::AwaitingAnswer { .. } => {}
         }
-        self.put(thread);
-    }
-
-    pub(crate) fn move_approval(&mut self, approval: &mut Approval, down: Downtime) {
-        if let Some(expires_at) = approval.expires_at {
-            let expires_at = moved(expires_at, down);
-            approval.expires_at = Some(expires_at);
-            self.effects.push(Effect::ApprovalMoved {
-                call_id: approval.call_id.clone(),
-                expires_at,
-            });
-        }
-    }
-
-    /// Whether the turn's work is a workflow.
-    pub(crate) fn in_workflow(&self) -> bool {
-        matches!(&self.session.turn, Some(turn) if matches!(turn.work, TurnWork::Workflow(_)))
+        self.session.put(thread);
     }
 }
 
