@@ -136,8 +136,8 @@ impl Team {
         }
     }
 
-    /// The same agents without hands: each specialist works with what the server itself can do, and
-    /// nothing else.
+    /// The same agents without a tool runner: each specialist has only the tools that the server runs
+    /// itself.
     pub fn with_server_tools_only(&self) -> Self {
         let mut extra_tools = vec![Tool::Echo, Tool::Calculator];
         if self.specialists().count() > 1 {

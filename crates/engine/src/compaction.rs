@@ -31,7 +31,7 @@ pub(crate) struct Compaction {
     plan: Option<String>,
 }
 
-/// What stands for the older part of a session.
+/// A summary that prompts show instead of the older part of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub text: String,
@@ -115,7 +115,8 @@ impl Transition<'_, '_> {
         // It is not worth a question to a person.
         let mut funds = self.funds();
         let size = funds.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
-        let Reservation::Taken(taken) = funds.set_aside(Lane::ASIDE, &orchestrator(), size) else {
+        let Reservation::Granted(granted) = funds.set_aside(Lane::ASIDE, &orchestrator(), size)
+        else {
             return;
         };
         let before = self.session.message_count;
@@ -126,7 +127,7 @@ impl Transition<'_, '_> {
             tokens,
             attempt: 0,
         });
-        self.call_for_summary(taken.max_tokens);
+        self.call_for_summary(granted.max_tokens);
     }
 
     fn call_for_summary(&mut self, max_tokens: Option<u32>) {

@@ -30,7 +30,7 @@ pub enum CallerAnswer {
     Span(EventRange),
     /// The message answered a question of the turn; its events from there on.
     Answered(EventRange),
-    /// The turn stands like this and the input changed nothing about it now.
+    /// The turn has this status, and the input did not change it.
     Now(TurnStatus),
     /// The same input came before; its events.
     Repeat(EventRange),
@@ -77,7 +77,7 @@ pub enum Effect {
     },
     Audit(DecisionRecord),
     Title(String),
-    /// A plan as it stands now.
+    /// The plan as it is now.
     PlanSaved {
         turn: TurnId,
         plan: Box<Plan>,

@@ -24,7 +24,7 @@ pub enum Input {
     ToolResult {
         call_id: CallId,
         result: Value,
-        /// Who ran it; the runtime realm does not say.
+        /// Who ran it; absent for a session of the runtime kind.
         client: Option<ClientId>,
         /// What the store knows of a call that the current turn does not hold.
         known: Option<KnownCall>,
@@ -56,8 +56,7 @@ pub enum Input {
         /// What the agent was reminded of for this call.
         recalled: Vec<String>,
     },
-    /// A model call that was asked for has not begun, because its user has too many at once; or it
-    /// begins after that wait.
+    /// A model call waits, because its user has too many at once (`waits`), or begins after that wait.
     CallWaits {
         call: ModelCallId,
         waits: bool,
@@ -68,12 +67,12 @@ pub enum Input {
         call: ModelCallId,
         ms: u64,
     },
-    /// The place that a thread waited for is there.
+    /// A thread has the slot that it waited for.
     SlotGranted {
         lane: Lane,
         status: AgentStatus,
     },
-    /// The agent stopped taking work while a thread waited for a place.
+    /// The agent stopped taking work while a thread waited for a slot.
     SlotLost {
         lane: Lane,
         closed: AgentClosed,
@@ -116,7 +115,7 @@ pub struct Downtime {
 #[derive(Debug, Clone)]
 pub struct UserMessage {
     pub text: String,
-    /// Pins this agent in the runtime realm, calls it directly in a project.
+    /// Pins this agent in a session of the runtime kind, calls it directly in a project.
     pub agent: Option<AgentName>,
     pub client_message_id: Option<ClientMessageId>,
     pub caller: CallerContext,

@@ -240,17 +240,17 @@ impl Workflow {
             | WorkflowPhase::Joining { .. }
             | WorkflowPhase::AwaitingRoom { .. } => None,
             WorkflowPhase::Running => {
-                let standing: Option<Vec<TurnStatus>> = self
+                let statuses: Option<Vec<TurnStatus>> = self
                     .threads()
                     .map(|thread| thread.phase.suspended())
                     .collect();
-                let standing = standing?;
+                let statuses = statuses?;
                 let order = [
                     TurnStatus::AwaitingApproval,
                     TurnStatus::AwaitingAnswer,
                     TurnStatus::AwaitingToolResult,
                 ];
-                order.into_iter().find(|status| standing.contains(status))
+                order.into_iter().find(|status| statuses.contains(status))
             }
         }
     }
@@ -273,7 +273,7 @@ impl Workflow {
             .collect()
     }
 
-    /// Marks every task that can no longer run because this one failed; gives their places.
+    /// Marks every task that can no longer run because this one failed; gives their indexes.
     pub(crate) fn skip_dependents(&mut self, failed: &TaskId) -> Vec<usize> {
         let mut skipped = Vec::new();
         let mut lost = vec![failed.clone()];

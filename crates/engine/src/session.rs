@@ -251,7 +251,7 @@ impl Session {
         calls
     }
 
-    /// How the current turn stands, if it is suspended.
+    /// The status of the current turn, if it is suspended.
     pub fn suspended(&self) -> Option<TurnStatus> {
         self.turn.as_ref().and_then(Turn::suspended)
     }
@@ -328,8 +328,8 @@ impl Transition<'_, '_> {
             self.known_agent(agent)?;
             self.free_agent(agent)?;
         }
-        // In a project a message that names an agent is a request of its own; in the runtime realm
-        // the name only pins.
+        // In a project a message that names an agent is a request of its own; in the
+        // runtime kind the name only pins.
         if (message.agent.is_none() || self.session.kind == SessionKind::Runtime)
             && let Some(question) = self.session.oldest_question()
         {

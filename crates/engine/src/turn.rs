@@ -126,7 +126,7 @@ impl Turn {
                 .any(|thread| matches!(thread.phase, ThreadPhase::AwaitingRoom))
     }
 
-    /// How the turn stands when nothing of it goes on without somebody outside.
+    /// The status of a turn that waits for somebody outside as a whole.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match &self.work {
             TurnWork::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),

@@ -88,7 +88,7 @@ impl GlobalChat {
         )
     }
 
-    /// Taken whether anybody reads or not.
+    /// Accepted whether anybody reads or not.
     pub fn post_agent(
         &self,
         author: &str,
@@ -234,7 +234,7 @@ impl GlobalChat {
                 ChatEffect::Expire(asker) => drop(state.waiting.remove(asker)),
                 ChatEffect::Wake(message) => {
                     if self.wake.try_send(Arc::clone(message)).is_err() {
-                        tracing::warn!("AdaptiveAgent is not there");
+                        tracing::warn!("AdaptiveAgent is not running");
                     }
                 }
             }

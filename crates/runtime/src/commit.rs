@@ -59,39 +59,39 @@ impl StoredPosition<'_> {
 pub(crate) fn prepare(
     session: &Session,
     effects: Vec<Effect>,
-    standing: &StoredPosition<'_>,
+    stored: &StoredPosition<'_>,
     activity: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<PreparedCommit, serde_json::Error> {
-    let mut commit = Commit::new(standing.key, standing.epoch);
+    let mut commit = Commit::new(stored.key, stored.epoch);
     commit.state = Some(serde_json::to_string(session)?);
     commit.last_activity = activity;
     let schedule = Schedule {
         wake_at: session.next_deadline(),
         running: session.is_running(),
     };
-    commit.schedule = (schedule != standing.schedule).then_some(schedule);
+    commit.schedule = (schedule != stored.schedule).then_some(schedule);
     let mut prepared = PreparedCommit {
         commit,
         events: Vec::new(),
         messages: Vec::new(),
-        audit_head: standing.audit_head.clone(),
+        audit_head: stored.audit_head.clone(),
         schedule,
         calls: Vec::new(),
         remembers: false,
     };
     let mut audit_rows = Vec::new();
     for effect in effects {
-        prepared.add(effect, session, standing, &mut audit_rows, now)?;
+        prepared.add(effect, session, stored, &mut audit_rows, now)?;
     }
     if !audit_rows.is_empty() {
         prepared.commit.audit = Some(AuditAppended {
-            kind: standing.kind,
+            kind: stored.kind,
             session_id: session.id().clone(),
             rows: audit_rows,
             seal: audit_chain::seal(
-                standing.audit_key,
-                standing.chain(session),
+                stored.audit_key,
+                stored.chain(session),
                 &prepared.audit_head,
             ),
             head: prepared.audit_head.clone(),
@@ -110,7 +110,7 @@ impl PreparedCommit {
         &mut self,
         effect: Effect,
         session: &Session,
-        standing: &StoredPosition<'_>,
+        stored: &StoredPosition<'_>,
         audit_rows: &mut Vec<store::AuditRow>,
         now: Timestamp,
     ) -> Result<(), serde_json::Error> {
@@ -219,9 +219,9 @@ impl PreparedCommit {
             Effect::Audit(record) => {
                 let record = audit_record(record);
                 let row = audit_chain::append(
-                    standing.audit_key,
+                    stored.audit_key,
                     &self.audit_head,
-                    standing.chain(session),
+                    stored.chain(session),
                     record,
                 );
                 self.audit_head = audit_chain::head_after(&self.audit_head, &row);

@@ -12,7 +12,7 @@ pub enum RuntimeError {
     SessionNotFound,
     #[error("Session exists already")]
     SessionExists,
-    /// More requests for one session, or more live sessions, than are taken at once.
+    /// More requests for one session, or more live sessions, than are accepted at once.
     #[error("Too many requests at once")]
     Busy,
     /// Another living server owns the session.

@@ -68,7 +68,7 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session's owner tells where the log stands.
+    /// The session's owner tells the number of the last event.
     pub fn opened(&self, key: SessionKey, last_seq: u64, idle: bool) {
         let mut state = self.lock();
         if (state.key, state.last_seq) != (Some(key), Some(last_seq)) {
@@ -80,7 +80,7 @@ impl Feed {
         self.changed.notify_waiters();
     }
 
-    /// Where the log stands, as far as a reader knows that nobody owns it.
+    /// The number of the last event, as far as a reader knows that nobody owns the session.
     pub fn found(&self, key: SessionKey, last_seq: u64, idle: bool) {
         let mut state = self.lock();
         // A session with the same name that was made later has a higher key.

@@ -116,7 +116,7 @@ impl Memories {
             .await;
     }
 
-    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if
+    /// All together within [`CHANGE_DEADLINE`]. What fails or is not reached stays noted, also if
     /// the caller goes away.
     async fn change(&self, key: SpaceKey, agents: &[AgentName], change: Change<'_>) {
         let deadline = Instant::now() + CHANGE_DEADLINE;
@@ -177,11 +177,11 @@ impl Memories {
         {
             Ok(Ok(hits)) => (if hits.is_empty() { "nothing" } else { "found" }, hits),
             Ok(Err(error)) => {
-                tracing::debug!(project = %key.project, %agent, %error, "nothing is recalled");
+                tracing::debug!(project = %key.project, %agent, %error, "recall failed, agent begins without memories");
                 ("failed", Vec::new())
             }
             Err(_) => {
-                tracing::debug!(project = %key.project, %agent, "recalling took too long");
+                tracing::debug!(project = %key.project, %agent, "recall timed out, agent begins without memories");
                 ("late", Vec::new())
             }
         };

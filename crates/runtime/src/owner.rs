@@ -62,7 +62,7 @@ pub(crate) struct NewSession {
     pub system_prompt: Option<String>,
     pub title: Option<String>,
     pub budget: Budget,
-    /// Whose project it belongs to; none in the runtime realm.
+    /// Whose project it belongs to; none for a session of the runtime kind.
     pub space: Option<SpaceKey>,
 }
 
@@ -178,7 +178,7 @@ impl Owner {
                         Box::pin(self.inside(inputs)).await;
                     }
                 }
-                // What queues for a place would not begin any more.
+                // What queues for a slot would not begin any more.
                 () = runtime.stopping.cancelled(), if nothing_ends => break,
                 () = runtime.halted.cancelled() => break,
                 () = tokio::time::sleep(deadline), if idle => {
@@ -193,7 +193,7 @@ impl Owner {
                 return;
             }
         }
-        // Whoever still waits is told that the server stops; nothing of theirs was taken.
+        // Whoever still waits is told that the server stops; nothing of theirs was accepted.
         self.mailbox.close();
         while self.mailbox.try_recv().is_ok() {}
         runtime.registry.retire(&runtime, &self.name, &self.mailbox);
@@ -202,10 +202,10 @@ impl Owner {
     async fn open(&mut self, mail: Mail) {
         match mail {
             Mail::Input { input, reply } => {
-                let taken = self.outside(input).await;
-                self.runtime.count_input(&taken);
+                let accepted = self.command(input).await;
+                self.runtime.count_input(&accepted);
                 // A caller that went away does not undo what was committed.
-                let _ = reply.send(taken);
+                let _ = reply.send(accepted);
             }
             Mail::Create { new, reply } => {
                 let _ = reply.send(self.create(new).await);
@@ -218,7 +218,7 @@ impl Owner {
                 if let (Err(error), true) = (&touched, reply.is_none())
                     && !error.is_outage()
                 {
-                    tracing::warn!(session = %self.name.id, %error, "a due session could not be looked at");
+                    tracing::warn!(session = %self.name.id, %error, "due session could not be loaded");
                 }
                 if let Some(reply) = reply {
                     let _ = reply.send(touched);
@@ -227,16 +227,16 @@ impl Owner {
         }
     }
 
-    async fn outside(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
-        let runtime_realm = self.name.kind == SessionKind::Runtime;
+    async fn command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
+        let is_runtime = self.name.kind == SessionKind::Runtime;
         let creates =
-            runtime_realm && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));
+            is_runtime && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));
         if creates
             && self.loaded.is_none()
             && self.runtime.store.refuses_one_alone()
-            && let Some(taken) = self.take_as_first(input.clone()).await
+            && let Some(accepted) = self.accept_as_first(input.clone()).await
         {
-            return taken;
+            return accepted;
         }
         self.load(creates).await?;
         self.accept_command(input).await
@@ -245,14 +245,14 @@ impl Owner {
     /// Most messages to a session that is not in memory begin it. The commit finds out, so that
     /// they need not look first; `None` where nothing was stored because the session is there
     /// already, or because there was nothing to store.
-    async fn take_as_first(&mut self, input: Command) -> Option<Result<Accepted, RuntimeError>> {
+    async fn accept_as_first(&mut self, input: Command) -> Option<Result<Accepted, RuntimeError>> {
         self.loaded = Some(self.new_session(&NewSession::default()));
-        let taken = self.accept_command(input).await;
+        let accepted = self.accept_command(input).await;
         if self.loaded.as_ref().is_some_and(|loaded| !loaded.new) {
-            return Some(taken);
+            return Some(accepted);
         }
         self.forget();
-        match taken {
+        match accepted {
             Err(RuntimeError::NotStored(error)) if !matches!(error, StoreError::AlreadyExists) => {
                 Some(Err(RuntimeError::NotStored(error)))
             }
@@ -292,7 +292,7 @@ impl Owner {
             }
             Err(RuntimeError::NotStored(StoreError::Conflict)) => {
                 self.untroubled();
-                tracing::warn!(session = %self.name.id, "the session has another owner now");
+                tracing::warn!(session = %self.name.id, "session has another owner now, input dropped");
             }
             Err(error) => {
                 self.not_stored(&error, begun);
@@ -315,7 +315,7 @@ impl Owner {
             return;
         };
         if !error.is_outage() {
-            tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
+            tracing::error!(session = %self.name.id, %error, "outcome could not be stored, trying again");
         }
         if since.elapsed() >= TELL_AFTER {
             self.feed.troubled(error);
@@ -411,7 +411,7 @@ async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
     }
 }
 
-/// A session that was forgotten has given its places back, and asks for them anew when it is read.
+/// A session that was forgotten has given its slots back, and asks for them again when it is read.
 fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
     inputs.retain(|input| {
         !forgotten || !matches!(input, Input::SlotGranted { .. } | Input::SlotLost { .. })

@@ -35,7 +35,7 @@ pub struct ProjectMessage {
     pub caller: CallerContext,
 }
 
-/// A message that was taken.
+/// A message that was accepted.
 pub struct AcceptedMessage {
     /// The events of its turn.
     pub reader: Reader,
@@ -103,10 +103,10 @@ impl Runtime {
         };
         let _coming = self.inner.user_shares.turn(space.user(), id)?;
         let feed = self.inner.registry.feed(&name(id));
-        let taken = self.input(&name(id), Command::UserMessage(message)).await?;
-        let reader = self.reader(feed, taken.key, taken.answer);
+        let accepted = self.input(&name(id), Command::UserMessage(message)).await?;
+        let reader = self.reader(feed, accepted.key, accepted.answer);
         // The answer to a question is part of a call, and a repeat is none.
-        if matches!(taken.answer, CallerAnswer::Span(_)) {
+        if matches!(accepted.answer, CallerAnswer::Span(_)) {
             self.call_began(
                 &space,
                 id,
@@ -172,7 +172,7 @@ impl Runtime {
         })
     }
 
-    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in
+    /// Whether this turn of a session has begun and waits for a slot at its agent, or for room in
     /// a budget.
     pub async fn waits_for_agent(
         &self,
@@ -252,9 +252,9 @@ impl Runtime {
         // asked all the same.
         whole(async move {
             space.client_asks(&client, &id).map_err(full)?;
-            let taken = runtime.input(&name(&id), input).await;
-            space.client_answered(&client, taken.is_ok());
-            taken
+            let accepted = runtime.input(&name(&id), input).await;
+            space.client_answered(&client, accepted.is_ok());
+            accepted
         })
         .await?
     }
@@ -271,8 +271,8 @@ impl Runtime {
             result,
             client: Some(client_id.clone()),
         };
-        let taken = self.by_client(session, &client_id, result).await?;
-        Ok(match taken.answer {
+        let accepted = self.by_client(session, &client_id, result).await?;
+        Ok(match accepted.answer {
             CallerAnswer::Repeat(_) => ResultAccepted::Duplicate,
             CallerAnswer::Nothing
             | CallerAnswer::Span(_)

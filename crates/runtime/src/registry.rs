@@ -125,7 +125,7 @@ impl Registry {
         self.lock().feeds.retain(|_, feed| feed.strong_count() > 0);
     }
 
-    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end
+    /// From now on no mail is accepted. Readers of sessions that nobody works on end; the others end
     /// with the session's owner, so that they see how a turn ends that is finished within the
     /// grace.
     pub fn stop(&self) {

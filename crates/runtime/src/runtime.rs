@@ -66,7 +66,7 @@ pub struct RuntimeParts {
 /// How long old things are kept; 0 = for ever.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Retention {
-    /// Sessions of the runtime realm without activity for this long are soft-deleted.
+    /// Sessions of the runtime kind without activity for this long are soft-deleted.
     pub session_hours: u64,
     /// Events older than this leave the log; readers that ask for them see a gap.
     pub event_days: u64,
@@ -140,7 +140,7 @@ impl Deref for Inner {
     }
 }
 
-/// How a session stands.
+/// What callers see of a session's state.
 #[derive(Debug, Clone)]
 pub struct SessionView {
     pub current_agent: AgentName,
@@ -431,8 +431,8 @@ impl Runtime {
         name: &SessionName,
         drop_queue: bool,
     ) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(name, Command::Cancel { drop_queue }).await?;
-        Ok((taken.view, taken.answer != CallerAnswer::Nothing))
+        let accepted = self.input(name, Command::Cancel { drop_queue }).await?;
+        Ok((accepted.view, accepted.answer != CallerAnswer::Nothing))
     }
 
     /// Recovers what an earlier server left of the session; says whether there was anything.
@@ -470,8 +470,8 @@ impl Runtime {
     ) -> Result<Reader, RuntimeError> {
         // Taken before the input, so that the owner publishes into the same feed.
         let feed = self.inner.registry.feed(name);
-        let taken = self.input(name, input).await?;
-        Ok(self.reader(feed, taken.key, taken.answer))
+        let accepted = self.input(name, input).await?;
+        Ok(self.reader(feed, accepted.key, accepted.answer))
     }
 
     pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: CallerAnswer) -> Reader {
@@ -510,8 +510,8 @@ impl Runtime {
 }
 
 impl Inner {
-    pub fn count_input(&self, taken: &Result<Accepted, RuntimeError>) {
-        let outcome = match taken {
+    pub fn count_input(&self, accepted: &Result<Accepted, RuntimeError>) {
+        let outcome = match accepted {
             Ok(_) => "taken",
             Err(RuntimeError::Refused(refusal)) => refusal.code.as_str(),
             Err(RuntimeError::SessionNotFound) => "SESSION_NOT_FOUND",

@@ -388,7 +388,7 @@ mod tests {
             "what works already may get another message"
         );
         assert!(shares.turn(user(1), &c).is_err());
-        // The message was not taken.
+        // The message was not accepted.
         drop(refused);
         assert!(shares.turn(user(1), &c).is_ok());
         shares.works(user(1), &a, false);

@@ -1,5 +1,5 @@
 //! Whether this server can do its work: the database takes and gives, there is room on its disk,
-//! the lease runs. Whoever asks gets an answer within [`PATIENCE`], whatever hangs.
+//! the lease runs. Whoever asks gets an answer within [`DEADLINE`], whatever hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -13,9 +13,9 @@ impl Transition<'_, '_> {
     /// would have to be asked, only a first plan is worth that.
     pub(crate) fn own_call(&mut self, next: WorkflowPhase) {
         match self.set_aside_own(&next) {
-            Reservation::Taken(taken) => {
+            Reservation::Granted(granted) => {
                 self.set_phase(next);
-                self.call_planner(taken.max_tokens);
+                self.call_planner(granted.max_tokens);
             }
             Reservation::Waits => self.set_phase(WorkflowPhase::AwaitingRoom {
                 next: Box::new(next),
@@ -41,7 +41,7 @@ impl Transition<'_, '_> {
         let mut funds = self.funds();
         let size = funds.own_size(next);
         let room = funds.set_aside(Lane::OWN, &orchestrator(), size);
-        if let (Reservation::Taken(Reserved { spending, .. }), Some(workflow)) =
+        if let (Reservation::Granted(Reserved { spending, .. }), Some(workflow)) =
             (&room, self.session.workflow_mut())
         {
             workflow.reserved = Some(*spending);

@@ -80,7 +80,7 @@ impl Session {
 }
 
 impl Transition<'_, '_> {
-    /// The plan as it stands is part of each commit that changes it.
+    /// A commit that changes the plan stores it.
     pub(crate) fn save_changed_plan(&mut self, before: Option<(PlanId, Vec<TaskStatus>)>) {
         let now = self.session.task_statuses();
         if now.is_some() && now != before {

@@ -37,7 +37,7 @@ pub enum BudgetWhy {
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetQuestion {
     pub scope: BudgetScope,
-    pub standing: BudgetState,
+    pub state: BudgetState,
     pub why: BudgetWhy,
     /// The model without a price.
     pub model: Option<String>,
@@ -141,7 +141,7 @@ impl Transition<'_, '_> {
     pub(crate) fn budget_approval(&mut self, question: &BudgetQuestion) -> Box<Approval> {
         let BudgetQuestion {
             scope,
-            standing,
+            state,
             model,
             ..
         } = question;
@@ -156,7 +156,7 @@ impl Transition<'_, '_> {
                     "The price of {model} is not known, so its calls do not count for the {whose}'s budget in dollars"
                 )
             }
-            None => left_too_little(whose, standing),
+            None => left_too_little(whose, state),
         };
         let call_id = self.world.ids.call_id();
         self.open_approval(Approval {
@@ -207,15 +207,13 @@ impl Transition<'_, '_> {
             never!("a budget question is pending that nobody waits for");
             return Ok(());
         };
-        let standing = self.funds().standing(scope);
+        let state = self.funds().budget_state(scope);
         let granted = match (&decision, why) {
             (Decision::Approve { .. }, BudgetWhy::Used) => {
-                Some(more(&standing, self.funds().awaited(call_id)))
+                Some(more(&state, self.funds().awaited(call_id)))
             }
-            (Decision::Approve { .. }, BudgetWhy::Unpriced) => {
-                Some((standing.budget, standing.granted))
-            }
-            (Decision::Edit { arguments }, _) => Some(new_budget(arguments, &standing)?),
+            (Decision::Approve { .. }, BudgetWhy::Unpriced) => Some((state.budget, state.granted)),
+            (Decision::Edit { arguments }, _) => Some(new_budget(arguments, &state)?),
             (Decision::Reject { .. }, _) => None,
         };
         let (status, modified, feedback) = match decision {
@@ -232,7 +230,7 @@ impl Transition<'_, '_> {
             return Ok(());
         };
         self.session.unpriced_allowed |= why == BudgetWhy::Unpriced;
-        if (budget, by_approvals) != (standing.budget, standing.granted) {
+        if (budget, by_approvals) != (state.budget, state.granted) {
             self.change_budget(scope, budget, by_approvals);
         }
         self.planning_may_spend();
@@ -296,7 +294,7 @@ fn spending(usage: Usage) -> Spending {
 fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
     let BudgetQuestion {
         scope,
-        standing,
+        state,
         model,
         ..
     } = question;
@@ -305,7 +303,7 @@ fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
         spent,
         reserved,
         ..
-    } = standing;
+    } = state;
     let arguments = json!({
         "scope": scope,
         "budget_usd": budget.usd,
@@ -324,8 +322,8 @@ fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
     arguments
 }
 
-fn left_too_little(whose: &str, standing: &BudgetState) -> String {
-    let BudgetState { budget, spent, .. } = standing;
+fn left_too_little(whose: &str, state: &BudgetState) -> String {
+    let BudgetState { budget, spent, .. } = state;
     let tokens = budget
         .tokens
         .map(|limit| format!("{} of {limit} tokens", spent.tokens));
@@ -341,13 +339,13 @@ fn left_too_little(whose: &str, standing: &BudgetState) -> String {
 
 /// The limits as a person last set them, once more, and what approvals have added by then. In any
 /// case enough for the calls that wait; a limit that lets them through stays as it is.
-fn more(standing: &BudgetState, awaited: Spending) -> (Budget, Spending) {
+fn more(state: &BudgetState, awaited: Spending) -> (Budget, Spending) {
     let BudgetState {
         budget,
         granted,
         spent,
         reserved,
-    } = *standing;
+    } = *state;
     let needed = spent.plus(reserved).plus(awaited);
     let tokens = budget.tokens.map(|limit| match limit >= needed.tokens {
         true => limit,
@@ -380,9 +378,9 @@ fn more(standing: &BudgetState, awaited: Spending) -> (Budget, Spending) {
 /// approvals added to it.
 fn new_budget(
     arguments: &Map<String, Value>,
-    standing: &BudgetState,
+    state: &BudgetState,
 ) -> Result<(Budget, Spending), Refusal> {
-    let (now, mut granted) = (standing.budget, standing.granted);
+    let (now, mut granted) = (state.budget, state.granted);
     let invalid = |why: String| Refusal::new(ErrorCode::InvalidToolArguments, why);
     if !["budget_usd", "budget_tokens"]
         .iter()

@@ -24,7 +24,7 @@ pub(crate) struct LateCall {
 }
 
 impl Session {
-    /// Results come from whoever claimed the call; the runtime realm has no claims.
+    /// Results come from whoever claimed the call; sessions of the runtime kind have no claims.
     pub(crate) fn check_holder(
         &self,
         claim: Option<&CallClaim>,

@@ -49,7 +49,7 @@ pub(crate) struct CallSize {
 /// What becomes of a call that asks for room.
 #[derive(Debug)]
 pub(crate) enum Reservation {
-    Taken(Reserved),
+    Granted(Reserved),
     /// Calls under way may leave enough.
     Waits,
     Asks(BudgetQuestion),
@@ -88,9 +88,9 @@ impl CallSize {
         MIN_ANSWER_TOKENS.min(self.answer_tokens)
     }
 
-    fn verdict(&self, standing: &BudgetState) -> Verdict {
-        let others = standing.reserved != Spending::default();
-        match self.longest_answer(standing) {
+    fn verdict(&self, state: &BudgetState) -> Verdict {
+        let others = state.reserved != Spending::default();
+        match self.longest_answer(state) {
             Some(answer) if !others || answer >= self.answer_tokens / LEAST_PART => {
                 Verdict::Fits(answer)
             }
@@ -100,15 +100,15 @@ impl CallSize {
     }
 
     /// The longest answer that what is left has room for, beside the prompt.
-    fn longest_answer(&self, standing: &BudgetState) -> Option<u64> {
-        let used = standing.spent.plus(standing.reserved);
-        let by_tokens = match standing.budget.tokens {
+    fn longest_answer(&self, state: &BudgetState) -> Option<u64> {
+        let used = state.spent.plus(state.reserved);
+        let by_tokens = match state.budget.tokens {
             None => self.answer_tokens,
             Some(limit) => limit
                 .checked_sub(used.tokens)?
                 .checked_sub(self.prompt_tokens)?,
         };
-        let by_usd = match standing.budget.usd {
+        let by_usd = match state.budget.usd {
             None => self.answer_tokens,
             Some(limit) => self.affordable(limit - used.usd - self.prompt_usd)?,
         };
@@ -130,8 +130,8 @@ impl CallSize {
 }
 
 impl Funds<'_> {
-    /// How a budget stands now.
-    pub fn standing(&self, scope: BudgetScope) -> BudgetState {
+    /// A budget and what is used of it now.
+    pub fn budget_state(&self, scope: BudgetScope) -> BudgetState {
         if scope == BudgetScope::Project {
             return self.space.budget_state();
         }
@@ -154,7 +154,7 @@ impl Funds<'_> {
 
     pub fn set_aside(&mut self, lane: Lane, agent: &AgentName, size: CallSize) -> Reservation {
         if self.session.kind == SessionKind::Runtime {
-            return Reservation::Taken(Reserved {
+            return Reservation::Granted(Reserved {
                 spending: Spending::default(),
                 max_tokens: None,
             });
@@ -162,11 +162,11 @@ impl Funds<'_> {
         if let Some(question) = self.unpriced(agent, &size) {
             return Reservation::Asks(question);
         }
-        let own = self.standing(BudgetScope::Session);
-        let asks = |scope, standing| {
+        let own = self.budget_state(BudgetScope::Session);
+        let asks = |scope, state| {
             Reservation::Asks(BudgetQuestion {
                 scope,
-                standing,
+                state,
                 why: BudgetWhy::Used,
                 model: None,
             })
@@ -188,7 +188,7 @@ impl Funds<'_> {
                 self.output.push(Effect::ReserveBudget { lane, spending });
                 let is_bounded = own.budget.is_set() || shared.budget.is_set();
                 let max_tokens = is_bounded.then(|| u32::try_from(answer).unwrap_or(u32::MAX));
-                Reservation::Taken(Reserved {
+                Reservation::Granted(Reserved {
                     spending,
                     max_tokens,
                 })
@@ -204,15 +204,15 @@ impl Funds<'_> {
         if size.is_priced || self.session.unpriced_allowed {
             return None;
         }
-        let bounded = |scope: &BudgetScope| self.standing(*scope).budget.usd.is_some();
+        let bounded = |scope: &BudgetScope| self.budget_state(*scope).budget.usd.is_some();
         let scope = [BudgetScope::Session, BudgetScope::Project]
             .into_iter()
             .find(bounded)?;
         let model = self.space.model_of(agent).to_owned();
-        let (standing, model) = (self.standing(scope), Some(model));
+        let (state, model) = (self.budget_state(scope), Some(model));
         Some(BudgetQuestion {
             scope,
-            standing,
+            state,
             why: BudgetWhy::Unpriced,
             model,
         })
@@ -223,7 +223,7 @@ impl Funds<'_> {
         if self.unpriced(agent, &size).is_some() {
             return false;
         }
-        match size.verdict(&self.standing(BudgetScope::Session)) {
+        match size.verdict(&self.budget_state(BudgetScope::Session)) {
             Verdict::Waits => true,
             Verdict::Asks => false,
             Verdict::Fits(answer_tokens) => {
@@ -373,13 +373,13 @@ impl Transition<'_, '_> {
         let mut funds = self.funds();
         let size = funds.step_size(thread);
         let room = funds.set_aside(thread.lane, &thread.agent, size);
-        if let (Reservation::Taken(taken), SessionKind::Project) = (&room, self.session.kind) {
-            thread.reserved = Some(taken.spending);
+        if let (Reservation::Granted(granted), SessionKind::Project) = (&room, self.session.kind) {
+            thread.reserved = Some(granted.spending);
         }
         room
     }
 
-    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no place
+    /// Lets the thread wait for the calls under way. It goes on by itself, and needs no slot
     /// meanwhile.
     pub(crate) fn await_room(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
@@ -387,7 +387,7 @@ impl Transition<'_, '_> {
         self.session.put(thread);
     }
 
-    /// Whoever waited for room and has it now goes on. Called once after every input.
+    /// Threads that waited for room in a budget go on where there is some. Called once after every input.
     pub(crate) fn give_room(&mut self) {
         self.give_workflow_room();
         let waits = |thread: &&Thread| matches!(thread.phase, ThreadPhase::AwaitingRoom);

@@ -142,7 +142,7 @@ impl View<'_> {
         self.show_left(thread, thread.agent.clone(), status);
     }
 
-    /// How an agent stands that the thread came to or left.
+    /// The status of an agent that the thread came to or left.
     pub(crate) fn show_left(&mut self, thread: &Thread, agent: AgentName, status: AgentStatus) {
         if !self.is_runtime() {
             let changed = AgentStatusChanged {

@@ -32,15 +32,15 @@ pub struct Thread {
     /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
     /// "sequence"`).
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
-    /// The agent at which it holds a place, or waits for one.
+    /// The agent at which it holds a slot, or waits for one.
     #[serde(rename = "place")]
     pub(crate) slot: Option<AgentName>,
     /// The agent that took the work on. It ends it also when it takes no new work.
     #[serde(default)]
     pub(crate) accepted_by: Option<AgentName>,
-    /// How long it may work; nothing bounds the runtime realm but its model calls.
+    /// How long it may work; absent for a session of the runtime kind.
     pub(crate) limit_ms: Option<u64>,
-    /// Working time before `since`; the clock stands still while somebody outside is awaited.
+    /// Working time before `since`; waiting for somebody outside does not count.
     pub(crate) worked_ms: u64,
     pub(crate) since: Option<Timestamp>,
     /// What the model call under way may cost.
@@ -82,7 +82,7 @@ pub(crate) struct LostCall {
 pub enum ThreadPhase {
     /// The model says which agent fits.
     Routing { text: String, attempt: u32 },
-    /// All places at the agent are taken.
+    /// All slots of the agent are in use.
     Queued,
     /// The agent's model works on the next step.
     Thinking { message_id: MessageId, attempt: u32 },
@@ -136,7 +136,7 @@ pub(crate) struct PlannedCall {
 }
 
 impl ThreadPhase {
-    /// How the thread stands when it waits for someone outside.
+    /// The status of a thread that waits for someone outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match self {
             Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
@@ -287,7 +287,7 @@ impl Session {
 }
 
 impl Transition<'_, '_> {
-    /// Gets the thread a place at its agent, then lets it think.
+    /// Gets the thread a slot at its agent, then starts its next model step.
     pub(crate) fn work(&mut self, mut thread: Thread) {
         if self.waits_for_restart(&thread) {
             return self.postpone(thread);
@@ -303,7 +303,7 @@ impl Transition<'_, '_> {
             return self.fail_thread(thread, error_data(ErrorCode::AgentNotFound, &message));
         }
         match self.enter(&thread) {
-            Slot::Granted(status) => self.placed(thread, status),
+            Slot::Granted(status) => self.slot_taken(thread, status),
             Slot::Queued => {
                 thread.accepted_by = Some(thread.agent.clone());
                 thread.slot = Some(thread.agent.clone());
@@ -315,7 +315,7 @@ impl Transition<'_, '_> {
         }
     }
 
-    fn placed(&mut self, mut thread: Thread, status: AgentStatus) {
+    fn slot_taken(&mut self, mut thread: Thread, status: AgentStatus) {
         thread.accepted_by = Some(thread.agent.clone());
         thread.slot = Some(thread.agent.clone());
         thread.since = Some(self.world.now);
@@ -326,30 +326,30 @@ impl Transition<'_, '_> {
         self.think(thread);
     }
 
-    /// The place that a thread waited for is there.
+    /// A thread has the slot that it waited for.
     pub(crate) fn slot_granted(&mut self, lane: Lane, status: AgentStatus) -> CallerAnswer {
         match self.session.take_queued(lane) {
             Some(thread) if self.waits_for_restart(&thread) => self.postpone(thread),
-            Some(thread) => self.placed(thread, status),
+            Some(thread) => self.slot_taken(thread, status),
             None => {}
         }
         CallerAnswer::Nothing
     }
 
-    /// A task whose call will not be made now must not stand as one that is in it: that would be
-    /// failed after the restart.
+    /// The server stops, so the task's model call would not be made. The task must not be stored as
+    /// calling the model, because it would fail after the restart.
     fn waits_for_restart(&self, thread: &Thread) -> bool {
         self.world.stopping && thread.lane != Lane::OWN
     }
 
-    /// The thread asks for a place when the server is back.
+    /// The thread asks for a slot when the server is back.
     fn postpone(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
         thread.phase = ThreadPhase::Queued;
         self.session.put(thread);
     }
 
-    /// The agent stopped taking work while a thread waited for a place.
+    /// The agent stopped taking work while a thread waited for a slot.
     pub(crate) fn slot_lost(&mut self, lane: Lane, closed: AgentClosed) -> CallerAnswer {
         if let Some(mut thread) = self.session.take_queued(lane) {
             thread.slot = None;
@@ -370,7 +370,7 @@ impl Transition<'_, '_> {
             return self.fail_thread(thread, error);
         }
         let max_tokens = match self.set_aside_step(&mut thread) {
-            Reservation::Taken(taken) => taken.max_tokens,
+            Reservation::Granted(granted) => granted.max_tokens,
             Reservation::Waits => return self.await_room(thread),
             Reservation::Asks(question) => return self.ask_for_budget(thread, question),
         };
@@ -393,7 +393,7 @@ impl Transition<'_, '_> {
         self.session.put(thread);
     }
 
-    /// Lets the thread wait for somebody outside: it works no more, so it needs no place.
+    /// Lets the thread wait for somebody outside: it works no more, so it needs no slot.
     pub(crate) fn suspend(&mut self, mut thread: Thread, phase: ThreadPhase) {
         self.leave(&mut thread, None);
         thread.phase = phase;
@@ -514,7 +514,7 @@ impl Transition<'_, '_> {
 }
 
 impl PlannedCall {
-    /// The call as it stands in the history, and goes back to the model: with a name that every
+    /// The call as the history keeps it and the model reads it: with a name that every
     /// upstream takes, and without arguments that are no object.
     fn record(&self) -> ToolCall {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

@@ -52,7 +52,7 @@ impl Session {
 }
 
 impl Transition<'_, '_> {
-    /// A call that has not begun is not work: the clock of its thread stands still until it does.
+    /// A model call that has not begun is not work: the thread's clock stops until it begins.
     pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> CallerAnswer {
         let wanted = |turn: &Turn| {
             turn.threads()
@@ -72,19 +72,19 @@ impl Transition<'_, '_> {
                 thread.since = None;
                 self.output.mark_changed();
             }
-            // Only a thread that holds a place works against a clock.
+            // Only a thread that holds a slot works against a clock.
             (false, None) if thread.slot.is_some() => {
                 thread.since = Some(self.world.now);
                 self.output.mark_changed();
             }
-            // The clock stands or runs already.
+            // The clock is stopped or runs already.
             (true, None) | (false, Some(_)) | (false, None) => {}
         }
         self.session.put(thread);
         CallerAnswer::Nothing
     }
 
-    /// The clock of a thread stands still while its model's server keeps it waiting.
+    /// The thread's clock stops while the model's server keeps it waiting.
     pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
         // The turn can have ended while its model call was under way.
         let Some(turn) = &mut self.session.turn else {

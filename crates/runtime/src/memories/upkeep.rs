@@ -197,7 +197,7 @@ impl Memories {
                     Err(RebuildError::Store(error)) => return Err(error),
                     Err(RebuildError::Memory(error)) => error,
                 };
-                tracing::warn!(project = %agent_ref.0.project, agent = %agent_ref.1, %error, "not indexed yet");
+                tracing::warn!(project = %agent_ref.0.project, agent = %agent_ref.1, %error, "memories not indexed yet, trying again");
                 self.due().note_late(&agent_ref, IndexNeed::Rebuild);
                 failed.insert(agent_ref);
                 if self.look().await {

@@ -1,4 +1,4 @@
-//! What comes from outside, and what the store knows about it.
+//! Commands: what comes from outside, with what the store knows about it.
 
 use codelab_engine::{Decision, EventRange, Input, KnownCall, Refusal, UserMessage};
 use codelab_protocol::{AgentName, CallId, ClientId, Digest, ErrorCode, PlanId};
@@ -9,7 +9,7 @@ use super::{LoadedSession, Owner};
 use crate::RuntimeError;
 use crate::space::Space;
 
-/// What comes from outside; the owner adds what the store knows.
+/// An input from outside; the owner adds what the store knows.
 #[derive(Clone)]
 pub(crate) enum Command {
     UserMessage(UserMessage),
@@ -135,7 +135,7 @@ impl Owner {
         })
     }
 
-    /// As the plan stands now: an earlier retry can have run it to its end.
+    /// The plan as it is now: an earlier retry can have run it to its end.
     async fn stored_plan(
         &self,
         loaded: &LoadedSession,

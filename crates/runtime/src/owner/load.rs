@@ -65,14 +65,14 @@ impl Owner {
 
     async fn take_over(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
         let mine = row.owner.as_deref() == Some(self.runtime.server_id.as_str());
-        let taken = match mine {
+        let loaded = match mine {
             true => self.bring_in(row).await,
             false => {
                 let epoch = self.claim(&row).await?;
                 self.bring_in_claimed(epoch).await
             }
         };
-        if let Err(error) = &taken {
+        if let Err(error) = &loaded {
             self.forget();
             // The session is claimed, so only this owner knows how long nobody had it: it stays
             // until that is stored.
@@ -82,7 +82,7 @@ impl Owner {
                     .get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
             }
         }
-        taken
+        loaded
     }
 
     /// Makes the session this server's, and notes how long nobody had it.

@@ -88,7 +88,7 @@ impl LoadedSession {
         now: Timestamp,
     ) -> Result<PreparedCommit, StoreError> {
         let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
-        let standing = StoredPosition {
+        let stored = StoredPosition {
             key,
             epoch,
             kind,
@@ -96,7 +96,7 @@ impl LoadedSession {
             audit_head: &self.audit_head,
             audit_key,
         };
-        prepare(&self.session, effects, &standing, activity, now)
+        prepare(&self.session, effects, &stored, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }
 

@@ -164,7 +164,7 @@ fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
         Ok(Ended::Admitted(call, recalled, slot)) => return Next::Admitted(call, recalled, slot),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
-            tracing::error!(%error, "a model call ended abnormally");
+            tracing::error!(%error, "model call task ended abnormally");
             (
                 Err(failure(
                     ErrorCode::LlmError,
@@ -401,7 +401,7 @@ impl Owner {
     async fn current_team(&self) -> Result<Option<Arc<TeamSnapshot>>, ModelFailure> {
         self.team_snapshot().await.map_err(|error| {
             if !error.is_outage() {
-                tracing::error!(%error, "the project's agents could not be read");
+                tracing::error!(%error, "agents of the project could not be read");
             }
             failure(
                 ErrorCode::DbReadError,

@@ -14,7 +14,7 @@ use crate::commit::{PreparedCommit, context};
 use crate::metrics::{Metrics, TurnMode};
 use crate::space::{CallMode, Space, TeamSnapshot};
 
-/// The turn whose time is taken, and since when.
+/// The turn whose time is measured, and since when.
 #[derive(Default)]
 pub(super) struct TurnTimer(Option<(TurnId, CallMode, Instant)>);
 
@@ -236,7 +236,7 @@ impl Owner {
         for event in &prepared.events {
             if let Some(status) = event.settled {
                 let turn = event.turn;
-                tracing::info!(session = %self.name.id, %turn, status = status.as_str(), "turn ended or waits");
+                tracing::info!(session = %self.name.id, %turn, status = status.as_str(), "turn settled");
                 Metrics::count(&self.runtime.metrics.turns, status.as_str());
                 if status == TurnStatus::AwaitingApproval {
                     Metrics::count(&self.runtime.metrics.approvals, "asked");

@@ -1,4 +1,4 @@
-//! The clients that are attached to a project: the hands that run its tools.
+//! The clients that are attached to a project: the tool runners.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -35,11 +35,11 @@ struct Client {
     seen: Instant,
     /// When it did something for each session, where that may still matter.
     sessions: HashMap<SessionId, Instant>,
-    standing: Standing,
+    attachment: Attachment,
 }
 
-/// Whether anything that a client did was taken.
-enum Standing {
+/// Whether any request of a client was accepted.
+enum Attachment {
     Attached,
     /// It came with a request; these many of its requests are not answered yet.
     Stranger {
@@ -55,7 +55,7 @@ impl Client {
             attached_at: now(),
             seen: Instant::now(),
             sessions: HashMap::new(),
-            standing: Standing::Stranger { requests: 0 },
+            attachment: Attachment::Stranger { requests: 0 },
         }
     }
 
@@ -77,12 +77,12 @@ impl Space {
         let client = clients.entry(id)?;
         client.workspace = workspace.to_owned();
         client.sandbox = sandbox.to_owned();
-        client.standing = Standing::Attached;
+        client.attachment = Attachment::Attached;
         Ok(shown(id, client))
     }
 
     /// A client asks something for a session; one that was not attached is, until it is known
-    /// whether that is taken.
+    /// whether that is accepted.
     pub(crate) fn client_asks(
         &self,
         id: &ClientId,
@@ -150,26 +150,26 @@ impl Clients {
         // What it held in the others is free by now.
         client.sessions.retain(|_, seen| is_recent(*seen));
         client.sessions.insert(session.clone(), Instant::now());
-        if let Standing::Stranger { requests } = &mut client.standing {
+        if let Attachment::Stranger { requests } = &mut client.attachment {
             *requests += 1;
         }
         Ok(())
     }
 
-    /// A stranger none of whose requests was taken goes again; another one of them may still be.
+    /// A stranger none of whose requests was accepted is forgotten; another request may still be open.
     fn answered(&mut self, id: &ClientId, taken: bool) {
         let Some(client) = self.attached.get_mut(id) else {
             return;
         };
-        match &mut client.standing {
-            Standing::Stranger { .. } if taken => client.standing = Standing::Attached,
-            Standing::Stranger { requests } => {
+        match &mut client.attachment {
+            Attachment::Stranger { .. } if taken => client.attachment = Attachment::Attached,
+            Attachment::Stranger { requests } => {
                 *requests = requests.saturating_sub(1);
                 if *requests == 0 {
                     self.attached.remove(id);
                 }
             }
-            Standing::Attached => {}
+            Attachment::Attached => {}
         }
     }
 

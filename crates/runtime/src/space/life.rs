@@ -37,7 +37,7 @@ impl Space {
                 since: Instant::now(),
             };
             self.metrics.worker_spaces_made.inc();
-            tracing::info!(user = %self.key.user, project = %self.key.project, "a worker space is made");
+            tracing::info!(user = %self.key.user, project = %self.key.project, "worker space created");
         }
     }
 
@@ -98,6 +98,6 @@ impl Space {
         }
         self.room.send_replace(());
         self.clear_agent_cache().await;
-        tracing::info!(user = %self.key.user, project = %self.key.project, "the worker space is cleaned up");
+        tracing::info!(user = %self.key.user, project = %self.key.project, "worker space cleaned up");
     }
 }

@@ -127,7 +127,7 @@ impl Space {
             Ok(agents) => agents,
             Err(error) => {
                 // Written by a server of another version, perhaps.
-                tracing::warn!(project = %self.key.project, %error, "a cached agent cannot be read");
+                tracing::warn!(project = %self.key.project, %error, "cached agent could not be parsed, reading the database");
                 self.stored().await?
             }
         };

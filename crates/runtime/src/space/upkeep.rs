@@ -142,7 +142,7 @@ impl Runtime {
 
     /// Forgets the definitions of the project's agents, on every server; the bus is not touched.
     pub async fn clear_agent_cache(&self, key: SpaceKey) {
-        tracing::info!(user = %key.user, project = %key.project, "the agent cache is cleared");
+        tracing::info!(user = %key.user, project = %key.project, "agent cache cleared");
         self.inner.cache.clear(&prefix(key)).await;
     }
 
@@ -157,7 +157,7 @@ impl Runtime {
                 Ok(()) | Err(RuntimeError::SessionNotFound) => {}
                 // Its own server finds the agent gone; nothing here can stop it.
                 Err(RuntimeError::Elsewhere) => {
-                    tracing::warn!(session = %id, "not cancelled: another server's")
+                    tracing::warn!(session = %id, "session not cancelled, another server owns it")
                 }
                 Err(error) => result = Err(error),
             }
@@ -166,7 +166,7 @@ impl Runtime {
     }
 
     /// The sessions whose turn is not over, or those of them in which this agent has work: on the
-    /// way, waiting for its place, for a client or for a person; in memory or not.
+    /// way, waiting for its slot, for a client or for a person; in memory or not.
     async fn open_turns(
         &self,
         key: SpaceKey,
@@ -237,7 +237,7 @@ impl Runtime {
             let (key, name) = (SpaceKey::of(&project), row.agent.name);
             let set = project.set_agent_registered(&row.agent.agent_id, registered, now()).await;
             set.map_err(RuntimeError::NotStored)?;
-            tracing::info!(project = %key.project, agent = %name, registered, "the agent's service");
+            tracing::info!(project = %key.project, agent = %name, registered, "agent put in or out of service");
             let space = match registered {
                 true => Some(runtime.space(key)),
                 false => runtime.live_space(key),
@@ -367,14 +367,14 @@ impl Runtime {
     /// The agent's definition changed or is gone: the next use reads it again, here and on other
     /// servers.
     pub async fn read_again(&self, key: SpaceKey, id: &AgentId) {
-        tracing::info!(project = %key.project, agent = %id, "the agent is read anew");
+        tracing::info!(project = %key.project, agent = %id, "agent will be read again");
         self.inner.cache.invalidate(&prefix(key), id).await;
         if let Some(space) = self.live_space(key) {
             lock(&space.memo).forget();
             match space.team_snapshot().await {
                 Ok(_) => self.inner.memories.settle(key).await,
                 Err(error) => {
-                    tracing::warn!(project = %key.project, %error, "the project's agents could not be read")
+                    tracing::warn!(project = %key.project, %error, "agents of the project could not be read")
                 }
             }
         }
@@ -446,7 +446,7 @@ impl Runtime {
     }
 }
 
-/// Waits for tasks that were active, all together no longer than [`PATIENCE`].
+/// Waits for tasks that were active, all together no longer than [`DEADLINE`].
 async fn drained(active: Vec<Draining>) {
     let deadline = Instant::now() + DEADLINE;
     for task in active {
